@@ -1,0 +1,37 @@
+# One entry to everything. CI calls the same targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup check test demo bench gpu clean help
+
+help:            ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+setup: $(READY)  ## make the virtual environment with pinned dependencies
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+check: $(READY)  ## lint, types, layers and the length report
+	$(BIN)/ruff format --check src tests benchmarks examples docs tools
+	$(BIN)/ruff check src tests benchmarks examples docs tools
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/lengths.py
+
+test: $(READY)   ## all tests; no GPU, no network
+	$(BIN)/python -m pytest
+
+demo: $(READY)   ## optimise a bundled operation on the CPU and write an HTML report
+	$(BIN)/kernelwright optimize softmax --budget 45s --out kernelwright-out/demo
+
+bench: $(READY)  ## the CPU results table (about an hour alone on the machine)
+	$(BIN)/python benchmarks/cpu.py
+
+clean:           ## remove the environment and what the demo wrote
+	rm -rf $(VENV) kernelwright-out

@@ -1,0 +1,1 @@
+"""kernelwright: give it an operation; get back the fastest kernel that survives the judge."""

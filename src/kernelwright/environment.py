@@ -1,0 +1,41 @@
+"""Everything that is read from the environment, in one place.
+
+KERNELWRIGHT_HOME     folder for compiled results and other caches (default ~/.cache/kernelwright)
+KERNELWRIGHT_CXX      the C++ compiler to use (default: the first of g++, c++, clang++ on PATH)
+KERNELWRIGHT_THREADS  threads for kernels and baselines alike (default: the CPUs this process may use)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from kernelwright.errors import UserError
+
+
+def home() -> Path:
+    """Returns the cache folder; it is made on first use by whoever writes to it."""
+    given = os.environ.get("KERNELWRIGHT_HOME")
+    return Path(given).expanduser() if given else Path.home() / ".cache" / "kernelwright"
+
+
+def threads() -> int:
+    """Returns how many threads kernels and baselines may use.
+
+    Raises:
+        UserError: when KERNELWRIGHT_THREADS is not a positive whole number.
+    """
+    given = os.environ.get("KERNELWRIGHT_THREADS")
+    if given is None:
+        return len(os.sched_getaffinity(0))
+    if not given.isdigit() or int(given) < 1:
+        raise UserError(f"KERNELWRIGHT_THREADS is {given!r}", "set it to a positive whole number")
+    return int(given)
+
+
+def compiler() -> str | None:
+    """Returns the path of the C++ compiler to use, None where there is none."""
+    given = os.environ.get("KERNELWRIGHT_CXX")
+    names = (given,) if given else ("g++", "c++", "clang++")
+    return next((path for name in names if (path := shutil.which(name))), None)

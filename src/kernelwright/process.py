@@ -1,0 +1,222 @@
+"""Worker processes and the private channel to them.
+
+A worker is `python -m MODULE READ_FD WRITE_FD`: messages are JSON with a length in front, on two
+pipes of their own, so that nothing a reference or kernel prints can be mistaken for an answer and
+nothing that arrives can be more than data. Workers lead a process group of their own: they are
+killed as a group, never see the terminal's Ctrl-C, and end when their parent does.
+Not here: what workers do (capture/worker.py, judge/worker.py, languages/worker.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
+
+from kernelwright import codec
+from kernelwright.errors import KernelwrightError, MissingTool, SourceError, StoreError, UserError, WorkerDied
+
+HEADER = struct.Struct("<Q")
+MAX_MESSAGE_BYTES = 1 << 30
+WATCH_PERIOD_S = 0.5
+KINDS: dict[str, type[KernelwrightError]] = {
+    cls.__name__: cls for cls in (KernelwrightError, MissingTool, SourceError, StoreError, UserError)
+}
+
+
+class DeadlineExceeded(WorkerDied):
+    """A worker was killed because its answer did not come in time."""
+
+
+def send(fd: int, message: object) -> None:
+    """Writes one message to a pipe."""
+    text = codec.dumps(message).encode()
+    data = HEADER.pack(len(text)) + text
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def receive(fd: int, *, deadline: float | None = None) -> Any:
+    """Reads one message.
+
+    Args:
+        fd: the pipe's reading end.
+        deadline: a `time.monotonic()` moment; None waits for ever.
+
+    Raises:
+        EOFError: when the other end is gone.
+        TimeoutError: when the deadline passes first.
+        WorkerDied: when the length in front cannot be true.
+    """
+    (length,) = HEADER.unpack(_read_exactly(fd, HEADER.size, deadline))
+    if length > MAX_MESSAGE_BYTES:
+        raise WorkerDied(f"a worker announced a message of {length} bytes")
+    return codec.loads(_read_exactly(fd, length, deadline))
+
+
+def _read_exactly(fd: int, count: int, deadline: float | None) -> bytes:
+    parts: list[bytes] = []
+    while count:
+        if deadline is not None:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([fd], [], [], left)[0]:
+                raise TimeoutError
+        part = os.read(fd, min(count, 1 << 20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+class Worker:
+    """One worker process and the channel to it. Use from one thread at a time."""
+
+    def __init__(self, module: str, *, environment: Mapping[str, str] | None = None) -> None:
+        self.module = module
+        to_read, self._out = os.pipe()
+        self._in, to_write = os.pipe()
+        self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close())
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, str(to_read), str(to_write)],
+                env={**os.environ, **(environment or {})},
+                pass_fds=(to_read, to_write),
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                start_new_session=True,
+            )
+        finally:
+            os.close(to_read)
+            os.close(to_write)
+
+    def request(
+        self, verb: str, /, *, deadline_s: float, on_event: Callable[[Any], None] | None = None, **arguments: object
+    ) -> Any:
+        """Asks the worker for one thing and returns its answer.
+
+        Args:
+            verb: the handler's name.
+            deadline_s: the worker is killed when it takes longer.
+            on_event: called with each progress event that comes before the answer.
+            arguments: passed to the handler by name; values, tuples and primitives.
+
+        Raises:
+            DeadlineExceeded: the deadline passed; the worker is dead.
+            WorkerDied: the worker ended on its own.
+            UserError: and its kinds, where the worker raised one.
+        """
+        deadline = time.monotonic() + deadline_s
+        try:
+            send(self._out, {"verb": verb, "arguments": dict(arguments)})
+            while True:
+                message = receive(self._in, deadline=deadline)
+                if "event" not in message:
+                    break
+                if on_event:
+                    on_event(message["event"])
+        except TimeoutError:
+            self.kill()
+            raise DeadlineExceeded(f"{self.module} took longer than {deadline_s:.0f} s for {verb!r}") from None
+        except (EOFError, BrokenPipeError):
+            raise WorkerDied(self._describe_end(verb)) from None
+        if "error" in message:
+            kind, text, fix, trace = message["error"]
+            error = KINDS.get(kind, KernelwrightError)(text, fix)
+            error.add_note(trace)
+            raise error
+        return message["result"]
+
+    def log_tail(self, count: int = 2000) -> str:
+        """Returns the end of what the worker printed."""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - count))
+        return self._log.read().decode(errors="replace")
+
+    def _describe_end(self, verb: str) -> str:
+        self.kill()
+        code = self.process.returncode
+        how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+        hint = " (out of memory?)" if code == -signal.SIGKILL else ""
+        lines = self.log_tail().strip().splitlines()
+        return f"{self.module} ended {how}{hint} during {verb!r}" + (f": {lines[-1]}" if lines else "")
+
+    @property
+    def alive(self) -> bool:
+        """True while the process runs."""
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """Ends the worker and everything it started; harmless when it is gone already."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def close(self) -> None:
+        """Kills the worker and releases the channel."""
+        self.kill()
+        for fd in (self._out, self._in):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self._out = self._in = -1
+        self._log.close()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+Emit = Callable[[object], None]
+
+
+def serve(handlers: Mapping[str, Callable[..., object]]) -> None:
+    """Runs a worker's loop until its parent is gone. To be called from a worker's `__main__`.
+
+    Each handler is called as `handler(emit, **arguments)`, where `emit(value)` sends a progress
+    event. What it returns is the answer; an exception is the answer too and the loop goes on.
+    """
+    read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
+    os.set_inheritable(read_fd, False)
+    os.set_inheritable(write_fd, False)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    while True:
+        try:
+            message = receive(read_fd)
+        except EOFError:
+            os._exit(0)
+        try:
+            handler = handlers[message["verb"]]
+            result = handler(lambda event: send(write_fd, {"event": event}), **message["arguments"])
+            send(write_fd, {"result": result})
+        except Exception as error:  # noqa: BLE001  (the parent decides what to do with it)
+            send(write_fd, {"error": _error_data(error)})
+
+
+def _error_data(error: Exception) -> tuple[str, str, str, str]:
+    trace = "".join(traceback.format_exception(error))
+    if isinstance(error, KernelwrightError):
+        return type(error).__name__, error.message, error.fix, trace
+    return "KernelwrightError", f"{type(error).__name__}: {error}", "run again with --debug to see where", trace
+
+
+def _end_with_parent(parent: int) -> None:
+    # PR_SET_PDEATHSIG would be tied to the parent's *thread*; watching the parent's id is not.
+    while os.getppid() == parent:
+        time.sleep(WATCH_PERIOD_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
