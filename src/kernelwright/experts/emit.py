@@ -323,6 +323,8 @@ class Pass:
             return
         self.printer.lane = lane
         low, high = bounds or (str(lane.low), str(lane.high))
+        if bounds and len(w.loops.segments) > 1:
+            low, high = f"{low} > {lane.low} ? {low} : {lane.low}", f"{high} < {lane.high} ? {high} : {lane.high}"
         steps = lane.extent // (w.lanes * w.unroll)
         blocked = not w.inner and steps > 2 * BLOCK_STEPS and any(a.blocked for a in self.accumulators)
         body.depth += blocked

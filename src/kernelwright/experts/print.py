@@ -203,7 +203,7 @@ class Printer:
         if e.op == "cast":
             return self.vector_cast(e.args[0], e.ctype)
         if e.op in INFIX:
-            a, b = (self.term(x) for x in e.args)
+            a, b = (rounded(e, x, self.term(x)) for x in e.args)
             text = f"{a} {INFIX[e.op]} {b}"
             return f"kw::to_mask({text})" if e.op in COMPARISONS else text
         args = [self.operand(x) for x in e.args]
@@ -281,7 +281,8 @@ class Printer:
         if e.op == "select":
             return f"{args[0]} ? {args[1]} : {args[2]}"
         if e.op in INFIX:
-            return f"{args[0]} {INFIX[e.op]} {args[1]}"
+            a, b = (rounded(e, x, text) for x, text in zip(e.args, args, strict=True))
+            return f"{a} {INFIX[e.op]} {b}"
         if e.op == "fmod" and e.ctype.startswith("int"):
             return f"{args[0]} % {args[1]}"
         if e.op == "neg":
@@ -319,6 +320,20 @@ def literal(e: Expression) -> str:
         return f"{text.replace('inf', '')}__builtin_inf{suffix}()"
     if e.ctype == "float":
         return f"{text}f" if any(mark in text for mark in ".e") else f"{text}.0f"
+    return text
+
+
+def is_product(e: Expression) -> bool:
+    """Returns whether a value is a product, maybe behind a sign or a choice."""
+    if e.op in ("neg", "select"):
+        return any(is_product(x) for x in e.args[-2:])
+    return e.op == "mul" and e.ctype in ("float", "double")
+
+
+def rounded(e: Expression, operand: Expression, text: str) -> str:
+    """Returns an operand of a sum, kept from being fused where both operands are products."""
+    if e.op in ("add", "sub") and all(map(is_product, e.args)) and e.args[0] is not e.args[1]:
+        return f"KW_ROUNDED({text})"
     return text
 
 

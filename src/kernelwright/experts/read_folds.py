@@ -8,6 +8,9 @@ from kernelwright.experts import tensors as t
 from kernelwright.experts.read import Call, Read, choose, compare, num, op, to
 from kernelwright.experts.read_views import reshape
 
+LONG_ROW = 8192
+"""Elements from which on a mean that is subtracted is summed in double."""
+
 
 def axes_of(c: Call, arg: t.Tensor) -> tuple[int, ...]:
     """Returns the reduced axes; none given means all."""
@@ -95,7 +98,13 @@ def read_arg(kind: t.FoldKind) -> Read:
 
 def centred(x: t.Tensor, axes: tuple[int, ...]) -> tuple[t.Tensor, t.Tensor, t.Tensor]:
     """Returns the mean, x less its mean, and the sum of its squares; reduced axes are kept."""
-    mean = mean_of(x, axes, keep=True)
+    count = count_of(x, axes)
+    if count >= LONG_ROW and len(x.shape) - 1 in {axis % len(x.shape) for axis in axes} and x.dtype != "float64":
+        # An error of the mean moves every element: over many elements it is worth summing in double.
+        total = t.fold("sum", x, axes, keep=True, dtype="float64")
+        mean = to(op("div", total, t.number(float(count), "float64")), x.dtype)
+    else:
+        mean = mean_of(x, axes, keep=True)
     rest = op("sub", x, mean)
     return mean, rest, t.fold("sum", op("mul", rest, rest), axes, keep=True)
 

@@ -88,7 +88,7 @@ def simplified(fold: t.Fold, frames: set[Frame] | None) -> t.Tensor:
     if not axes:
         if fold.kind in ("argmax", "argmin"):
             return t.expand(t.number(0, "int64"), fold.shape)
-        return reshape(fold.arg, fold.shape)
+        return reshape(t.cast(fold.arg, fold.dtype), fold.shape)
     if fold.kind in ("argmax", "argmin"):
         return fold
     last = axes[-1]
@@ -101,7 +101,7 @@ def simplified(fold: t.Fold, frames: set[Frame] | None) -> t.Tensor:
     parts = reshape(fold.arg, (before, count // part, part, after))
     # One number stands for everything: there is no second one whose error would put its own in proportion.
     precise = before * after == 1 and fold.kind == "sum" and fold.dtype in ("float16", "bfloat16", "float32")
-    done = t.fold(fold.kind, parts, (2,), dtype="float64" if precise else "")
+    done = t.fold(fold.kind, parts, (2,), dtype="float64" if precise else fold.dtype)
     if part != count:
         done = t.fold(fold.kind, done, (1,))
     done = t.cast(done, fold.dtype)

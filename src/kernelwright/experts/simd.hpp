@@ -260,6 +260,14 @@ template <class V> KW_INLINE V fma(V a, V b, V c) {
         return a * b + c;
 }
 
+// A product that is rounded before it is added to another. Fusing one of two products makes a * b - c * d differ
+// from 0 where the products are equal.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#define KW_ROUNDED(x) __builtin_assoc_barrier(x)
+#else
+#define KW_ROUNDED(x) (x)
+#endif
+
 // x86's own: the second operand where either is NaN.
 template <class V> KW_INLINE V max_second(V a, V b) {
 #if KW_GCC_X86 && defined(__AVX512F__)
