@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf, isinf, isnan
 
+from kernelwright.experts.kernel import pointer
 from kernelwright.experts.views import VIEW_OPS, View, Wiring, apply, expand, reshape, whole
 from kernelwright.graph import Arg, Node, Ref
 from kernelwright.types import replace, value
@@ -344,17 +345,19 @@ class Lines:
         ctype = {"float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}.get(item.dtype)
         if ctype is None:
             raise Unsupported(f"{view.base} of {item.dtype} in a pointwise chain")
-        pointer = f"reinterpret_cast<const uint8_t*>({view.base})" if item.dtype == "bool" else view.base
+        from_ = pointer(view.base)
+        if item.dtype == "bool":
+            from_ = f"reinterpret_cast<const uint8_t*>({from_})"
         vector = f"kw::vec<{ctype}, {width}>"
         if stride == 0:
-            code = f"kw::broadcast<{vector}>({pointer}[{base}])"
+            code = f"kw::broadcast<{vector}>({from_}[{base}])"
         elif stride == 1 and not self.count:
-            code = f"kw::load<{ctype}, {width}>({pointer} + {base})"
+            code = f"kw::load<{ctype}, {width}>({from_} + {base})"
         elif stride == 1:
-            code = f"kw::load_part<{ctype}, {width}>({pointer} + {base}, {self.count}, 0)"
+            code = f"kw::load_part<{ctype}, {width}>({from_} + {base}, {self.count}, 0)"
         else:
             count = self.count or str(width)
-            code = f"kw::load_strided<{ctype}, {width}>({pointer} + {base}, {stride}, {count}, 0)"
+            code = f"kw::load_strided<{ctype}, {width}>({from_} + {base}, {stride}, {count}, 0)"
         return f"kw::to_mask({code} != 0)" if item.dtype == "bool" else code
 
 

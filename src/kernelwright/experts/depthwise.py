@@ -8,7 +8,7 @@ Not here: which graphs are depthwise convolutions (window.py).
 from __future__ import annotations
 
 from kernelwright.experts.chain import Expression, Lines, Unsupported
-from kernelwright.experts.kernel import candidate, indented, space, thread_counts, vector_lanes
+from kernelwright.experts.kernel import candidate, indented, pointer, space, thread_counts, vector_lanes
 from kernelwright.experts.pooling import Span
 from kernelwright.types import Candidate, Failure, Point, Problem, Space, Target, TensorSpec, value
 
@@ -158,7 +158,7 @@ def _body(work: Depthwise, vectors: int, lanes: int, threads: int) -> str:
     result = writer.write(work.tail)
     store = f"kw::store_part(row, {result}, OUT_W);" if narrow else f"kw::store(row + k * LANES, {result});"
     finish = indented(["const V v = sum[r][k];", *writer.lines, store], 7)
-    bias = "0.0f" if work.bias is None else f"{work.bias.name}[c]"
+    bias = "0.0f" if work.bias is None else f"{pointer(work.bias.name)}[c]"
     column = "0" if narrow else "begin + TILE <= OUT_W ? begin : OUT_W - TILE"
     return f"""\
 #pragma omp parallel num_threads({threads})
@@ -169,8 +169,8 @@ def _body(work: Depthwise, vectors: int, lanes: int, threads: int) -> str:
         for (int64_t task = 0; task < IMAGES * CHANNELS * BANDS; ++task) {{
             const int64_t p = task / BANDS, c = p % CHANNELS;
             const int band = int(task % BANDS), first = band * OUT_H / BANDS, last = (band + 1) * OUT_H / BANDS;
-            const float* plane = {work.x.name} + (p / CHANNELS * (CHANNELS / MULTIPLIER) + c / MULTIPLIER) * H * W;
-            const float* taps = {work.weight.name} + c * TAPS_H * TAPS_W;
+            const float* plane = {pointer(work.x.name)} + (p / CHANNELS * (CHANNELS / MULTIPLIER) + c / MULTIPLIER) * H * W;
+            const float* taps = {pointer(work.weight.name)} + c * TAPS_H * TAPS_W;
             for (int r = 0; r < BAND_ROWS; ++r) {{
                 const int h = first * STRIDE_H - PAD_H + r;
                 if (h >= 0 && h < H) copy_row(plane + h * W, copy[r]);
@@ -186,7 +186,7 @@ def _body(work: Depthwise, vectors: int, lanes: int, threads: int) -> str:
                     tile_sums(copy + (oh - first) * STRIDE_H, ow, taps, sum);
 #pragma GCC unroll 32
                     for (int r = 0; r < ROWS; ++r) {{
-                        float* row = {work.out.name} + (p * OUT_H + oh + r) * OUT_W + ow;
+                        float* row = {pointer(work.out.name)} + (p * OUT_H + oh + r) * OUT_W + ow;
 #pragma GCC unroll 8
                         for (int k = 0; k < VECTORS; ++k) {{
 {finish}

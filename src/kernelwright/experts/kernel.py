@@ -27,6 +27,11 @@ CTYPES = {
 }  # fmt: skip
 
 
+def pointer(name: str) -> str:
+    """Returns what a tensor is called in the code; the underscore keeps it apart from the code's own names."""
+    return f"{name}_"
+
+
 def space(**choices: tuple[int | str, ...]) -> Space:
     """Returns a space with the parameters in the order given; repeated values are dropped."""
     parameters = [Parameter(name=name, values=tuple(dict.fromkeys(values))) for name, values in choices.items()]
@@ -58,7 +63,7 @@ def candidate(
     """
     symbol = f"kw_{template}"
     arguments = ", ".join(
-        f"{'' if spec.role == 'output' else 'const '}{CTYPES[spec.dtype]}* __restrict__ {spec.name}"
+        f"{'' if spec.role == 'output' else 'const '}{CTYPES[spec.dtype]}* __restrict__ {pointer(spec.name)}"
         for spec in tensors
     )
     schedule = ", ".join(f"{name}={choice}" for name, choice in point)

@@ -8,7 +8,7 @@ bottom take fewer rows. Not here: which graphs are pooling (window.py).
 from __future__ import annotations
 
 from kernelwright.experts.chain import Expression, Lines, Unsupported
-from kernelwright.experts.kernel import candidate, indented, space, thread_counts, vector_lanes
+from kernelwright.experts.kernel import candidate, indented, pointer, space, thread_counts, vector_lanes
 from kernelwright.types import Candidate, Failure, Point, Problem, Space, Target, TensorSpec, value
 
 
@@ -150,9 +150,9 @@ _ROW_PASS = """
 // Elements w ... of `count` input rows, combined; FULL is their number where it is the usual one, else 0.
 template <int FULL> static inline V combined(const float* const* rows, int count, int w) {
     const int n = FULL ? FULL : count, left = W - w;
-    V v = kw::load_part<float, LANES>(rows[0] + w, left, NEUTRAL);
+    V v = FULL ? kw::load_part<float, LANES>(rows[0] + w, left, NEUTRAL) : kw::broadcast<V>(NEUTRAL);
 #pragma GCC unroll 8
-    for (int r = 1; r < n; ++r) {
+    for (int r = FULL ? 1 : 0; r < n; ++r) {
         const V x = kw::load_part<float, LANES>(rows[r] + w, left, NEUTRAL);
         v = JOIN;
     }
@@ -199,7 +199,7 @@ def _body(pooling: Pooling, point: dict[str, object]) -> str:
     lines += [
         "for (int d = begin_d; d < end_d; d += STEP_D)",
         "    for (int h = begin_h; h < end_h; h += STEP_H)",
-        f"        rows[count++] = {pooling.x.name} + ((p * D + d) * H + h) * W;",
+        f"        rows[count++] = {pointer(pooling.x.name)} + ((p * D + d) * H + h) * W;",
         "if (count == TAPS_D * TAPS_H) combine_rows<TAPS_D * TAPS_H>(rows, count, line);",
         "else combine_rows<0>(rows, count, line);",
     ]
@@ -241,7 +241,7 @@ def _columns(pooling: Pooling, store: str, lanes: int) -> list[str]:
             "}",
         ]
     lines += [
-        f"float* row = {pooling.out.name} + ((p * OUT_D + od) * OUT_H + oh) * OUT_W;",
+        f"float* row = {pointer(pooling.out.name)} + ((p * OUT_D + od) * OUT_H + oh) * OUT_W;",
         "for (int ow = 0; ow < OUT_W; ow += LANES) {",
         "    const int left = OUT_W - ow;",
     ]

@@ -10,13 +10,14 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from kernelwright.experts.chain import Expression, Leaf, Reader, Unsupported, leaves, shaped
+from kernelwright.experts.chain import Unsupported
 from kernelwright.experts.depthwise import Depthwise, depthwise_space, emit_depthwise
 from kernelwright.experts.pooling import Pooling, Span, emit_pooling, pooling_space
 from kernelwright.experts.protocol import Answer
+from kernelwright.experts.tail import Tail, core_leaves, follow, in_order, source
 from kernelwright.experts.views import Wiring, sequence, whole, whole_number
 from kernelwright.graph import Arg, Graph, Node, Ref
-from kernelwright.types import Problem, Refusal, Target, Template, TensorSpec, value
+from kernelwright.types import Problem, Refusal, Target, Template
 
 POOLS = {
     "aten.avg_pool1d.default": 1, "aten.avg_pool2d.default": 2, "aten.avg_pool3d.default": 3,
@@ -24,18 +25,6 @@ POOLS = {
     "aten._adaptive_avg_pool2d.default": 2, "aten._adaptive_avg_pool3d.default": 3,
 }  # fmt: skip
 CONVOLUTION = "aten.convolution.default"
-
-
-@value
-class Tail:
-    """What follows a core operation up to the problem's only output."""
-
-    expression: Expression
-    """Over the loop's shape; the core's result is a leaf named like its node."""
-    out: TensorSpec
-    tensors: tuple[TensorSpec, ...]
-    """What the expression reads besides the core's result, in order of reading."""
-    nodes: frozenset[str]
 
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
@@ -58,63 +47,10 @@ def _per_channel(node: Node) -> bool:
     return isinstance(weight, Ref) and isinstance(groups, int) and groups > 1
 
 
-def follow(wiring: Wiring, core: Node, shape: tuple[int, ...]) -> Tail:
-    """Returns the chain from a core's first result to the only output, over the loop's shape.
-
-    Raises:
-        Unsupported: when there are more outputs, another core-like operator, or a use of other results.
-    """
-    if len(wiring.graph.outputs) != 1:
-        raise Unsupported("more than one output")
-    reader = Reader(wiring, core.name)
-    expression = shaped(reader.read(wiring.graph.outputs[0]), shape)
-    read = leaves(expression)
-    if any(leaf.view.base == f"{core.name}.{i}" for leaf in read for i in range(1, 4)):
-        raise Unsupported("its second result is used")
-    names = tuple(dict.fromkeys(leaf.view.base for leaf in read))
-    missing = [name for name in names if name in wiring.constants]
-    if missing:
-        raise Unsupported(f"a literal tensor ({missing[0]}) in what follows")
-    tensors = tuple(wiring.tensors[name] for name in names if name in wiring.tensors)
-    out = wiring.problem.outputs[0]
-    if out.dtype != "float32":
-        raise Unsupported(f"an output of {out.dtype}")
-    return Tail(expression=expression, out=out, tensors=tensors, nodes=frozenset(reader.used | {core.name}))
-
-
-def core_leaves(tail: Tail, core: Node) -> tuple[Leaf, ...]:
-    """Returns the different ways in which the core's result is read."""
-    return tuple(leaf for leaf in leaves(tail.expression) if leaf.view.base == core.name)
-
-
-def source(wiring: Wiring, item: Arg, what: str) -> TensorSpec:
-    """Returns the contiguous float32 tensor that an operand is.
-
-    Raises:
-        Unsupported: when it is computed, a strided view, or of another dtype.
-    """
-    view = wiring.view(item) if isinstance(item, Ref) else None
-    if view is None:
-        node = wiring.maker(item)
-        raise Unsupported(f"its {what} is made by {node.op}" if node else f"its {what} is no tensor")
-    spec = wiring.tensors.get(view.base)
-    if spec is None or not view.contiguous or prod(view.shape) != prod(spec.shape):
-        raise Unsupported(f"its {what} is not a whole contiguous input")
-    if spec.dtype != "float32":
-        raise Unsupported(f"its {what} is {spec.dtype}")
-    return spec
-
-
 def numbers(item: Arg, rank: int, default: int = 0) -> tuple[int, ...]:
     """Returns a list argument as `rank` integers: one is repeated, none is the default."""
     found = tuple(whole_number(i) for i in sequence(item)) or (default,)
     return found * rank if len(found) == 1 else found
-
-
-def _exact(tail: Tail, core: Node, shape: tuple[int, ...]) -> None:
-    """Refuses tails that read the core's result in another order than it is computed in."""
-    if core_leaves(tail, core) != (Leaf(view=whole(core.name, shape), dtype="float32"),):
-        raise Unsupported("its result is permuted or cut before it is used")
 
 
 def _pooling(wiring: Wiring, core: Node, target: Target) -> Answer:
@@ -125,7 +61,7 @@ def _pooling(wiring: Wiring, core: Node, target: Target) -> Answer:
     lift = (1,) * (3 - rank)
     shape = (planes, *lift, *after[-rank:])
     tail = follow(wiring, core, shape)
-    _exact(tail, core, shape)
+    in_order(tail, core, shape)
     spans = tuple(
         _span(core, axis, size, made) for axis, (size, made) in enumerate(zip(before[-rank:], after[-rank:], strict=True))
     )
@@ -139,7 +75,7 @@ def _pooling(wiring: Wiring, core: Node, target: Target) -> Answer:
         planes=planes,
         spans=(*(Span.single() for _ in lift), *spans),
         divisor=_divisor(core),
-        counts_padding="max_pool" in core.op or core_flag(core, "count_include_pad"),
+        counts_padding="max_pool" in core.op or _flag(core, "count_include_pad"),
     )
     emit = partial(emit_pooling, wiring.problem, pooling)
     return Template(name=pooling.name, space=pooling_space(pooling, target), emit=emit)
@@ -150,7 +86,7 @@ def _ref(item: Arg) -> Ref:
     return item
 
 
-def core_flag(core: Node, name: str) -> bool:
+def _flag(core: Node, name: str) -> bool:
     """Returns a boolean argument, False where the operator has none of that name."""
     return bool(dict(core.arguments).get(name, False))
 
