@@ -69,8 +69,10 @@ def _reduces_rows(wiring: Wiring, node: Node) -> bool:
         return False
     result = lookup.results[0]
     dims = tuple(whole_number(i) for i in sequence(node.argument("dim")))
-    return result is not None and len(result.shape) >= 3 and tuple(d % len(result.shape) for d in dims) == (
-        len(result.shape) - 2,
+    return (
+        result is not None
+        and len(result.shape) >= 3
+        and tuple(d % len(result.shape) for d in dims) == (len(result.shape) - 2,)
     )
 
 
@@ -182,7 +184,9 @@ def _body(work: Bags, choice: dict[str, int]) -> str:
     writer = Lines(("b", "w + k * LANES"), width=lanes, count="" if even else "left", held={work.core: "v"})
     result = writer.write(work.tail)
     finish = [] if even else ["const int left = WIDTH - (w + k * LANES);", "if (left <= 0) break;"]
-    finish.append("const V v = count ? sum[k] / float(count) : sum[k];" if work.mode == "mean" else "const V v = sum[k];")
+    finish.append(
+        "const V v = count ? sum[k] / float(count) : sum[k];" if work.mode == "mean" else "const V v = sum[k];"
+    )
     finish += writer.lines
     target = f"{pointer(work.out.name)} + b * WIDTH + w + k * LANES"
     finish.append(f"kw::store({target}, {result});" if even else f"kw::store_part({target}, {result}, left);")

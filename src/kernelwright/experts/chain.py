@@ -359,5 +359,3 @@ class Lines:
             count = self.count or str(width)
             code = f"kw::load_strided<{ctype}, {width}>({from_} + {base}, {stride}, {count}, 0)"
         return f"kw::to_mask({code} != 0)" if item.dtype == "bool" else code
-
-

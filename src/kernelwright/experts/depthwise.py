@@ -52,7 +52,7 @@ def depthwise_space(work: Depthwise, target: Target) -> Space:
 
 def emit_depthwise(problem: Problem, work: Depthwise, point: Point) -> Candidate | Failure:
     """Returns the candidate of one schedule."""
-    choice = {name: item for name, item in point}
+    choice = dict(point)
     rows, vectors, lanes = int(choice["rows"]), int(choice["vectors"]), int(choice["lanes"])
     if vectors > 1 and vectors * lanes > work.columns.made:
         return Failure(stage="emit", kind="tile", message=f"{vectors} vectors of {lanes} are wider than a row")
@@ -169,7 +169,8 @@ def _body(work: Depthwise, vectors: int, lanes: int, threads: int) -> str:
         for (int64_t task = 0; task < IMAGES * CHANNELS * BANDS; ++task) {{
             const int64_t p = task / BANDS, c = p % CHANNELS;
             const int band = int(task % BANDS), first = band * OUT_H / BANDS, last = (band + 1) * OUT_H / BANDS;
-            const float* plane = {pointer(work.x.name)} + (p / CHANNELS * (CHANNELS / MULTIPLIER) + c / MULTIPLIER) * H * W;
+            const int64_t from = p / CHANNELS * (CHANNELS / MULTIPLIER) + c / MULTIPLIER;  // input plane
+            const float* plane = {pointer(work.x.name)} + from * H * W;
             const float* taps = {pointer(work.weight.name)} + c * TAPS_H * TAPS_W;
             for (int r = 0; r < BAND_ROWS; ++r) {{
                 const int h = first * STRIDE_H - PAD_H + r;

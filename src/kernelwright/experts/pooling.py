@@ -108,7 +108,7 @@ def _table(ctype: str, name: str, values: tuple[int, ...]) -> str:
 
 def _helpers(pooling: Pooling, lanes: int) -> str:
     """Returns types, sizes, tables and the row pass."""
-    depth, rows, columns = pooling.spans
+    columns = pooling.spans[2]
     maximum = pooling.name == "max_pool"
     lines = [
         f"typedef kw::vec<float, {lanes}> V;",
@@ -194,7 +194,7 @@ def _body(pooling: Pooling, point: dict[str, object]) -> str:
                 const float* rows[TAPS_D * TAPS_H];
                 int count = 0;
 """
-    depth, rows, columns = pooling.spans
+    depth, rows, _ = pooling.spans
     lines = [_range("d", "od", depth), _range("h", "oh", rows)]
     lines += [
         "for (int d = begin_d; d < end_d; d += STEP_D)",
@@ -222,8 +222,8 @@ def _range(letter: str, index: str, span: Span) -> str:
     return (
         f"const int edge_{letter} = {index} * STRIDE_{up} - PAD_{up}, "
         f"stop_{letter} = edge_{letter} + (TAPS_{up} - 1) * STEP_{up} + 1, "
-        f"begin_{letter} = edge_{letter} < 0 ? (-edge_{letter} + STEP_{up} - 1) / STEP_{up} * STEP_{up} + edge_{letter} "
-        f": edge_{letter}, end_{letter} = stop_{letter} < {up} ? stop_{letter} : {up};"
+        f"begin_{letter} = edge_{letter} < 0 "
+        f"? (-edge_{letter} + STEP_{up} - 1) / STEP_{up} * STEP_{up} + edge_{letter} : edge_{letter}, end_{letter} = stop_{letter} < {up} ? stop_{letter} : {up};"
     )
 
 
@@ -289,4 +289,3 @@ def _average(pooling: Pooling) -> list[str]:
         for span in pooling.spans:
             count *= span.counts(padding=pooling.counts_padding)[0]
     return [f"v = v * (1.0f / {float(count)!r}f);"]
-

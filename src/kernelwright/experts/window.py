@@ -63,7 +63,8 @@ def _pooling(wiring: Wiring, core: Node, target: Target) -> Answer:
     tail = follow(wiring, core, shape)
     in_order(tail, core, shape)
     spans = tuple(
-        _span(core, axis, size, made) for axis, (size, made) in enumerate(zip(before[-rank:], after[-rank:], strict=True))
+        _span(core, axis, size, made)
+        for axis, (size, made) in enumerate(zip(before[-rank:], after[-rank:], strict=True))
     )
     pooling = Pooling(
         name="max_pool" if "max_pool" in core.op else "avg_pool",
@@ -130,7 +131,14 @@ def _depthwise(wiring: Wiring, core: Node, target: Target) -> Answer:
     bias = core.argument("bias")
     pad, stride, step = (numbers(core.argument(key), rank, 1) for key in ("padding", "stride", "dilation"))
     axes = tuple(
-        Span(size=before[2 + i], made=made[2 + i], taps=weight.shape[2 + i], stride=stride[i], pad=pad[i] + lead[i], step=step[i])
+        Span(
+            size=before[2 + i],
+            made=made[2 + i],
+            taps=weight.shape[2 + i],
+            stride=stride[i],
+            pad=pad[i] + lead[i],
+            step=step[i],
+        )
         for i in range(rank)
     )
     del trail  # what is read beyond the right edge is zero, however much padding was asked for
@@ -179,5 +187,3 @@ def _uncut(tail: Tail, core: Node, full: tuple[int, ...], lift: tuple[int, ...])
         for mine, theirs in zip(found[0].view.dims, view.dims, strict=True)
     ):
         raise Unsupported("its result is permuted or cut before it is used")
-
-
