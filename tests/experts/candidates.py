@@ -160,9 +160,13 @@ def call(traced: Traced, candidate: Candidate, library: Path, *inputs: torch.Ten
         guarded[spec.name] = torch.full((size + 64,), float("nan") if dtype.is_floating_point else -1).to(dtype)
     before = {name: tensor.clone() for name, tensor in tensors.items()}
     loaded = ctypes.CDLL(str(library))
+    scratch = {w.name: torch.full((w.size_bytes // 4 + 16,), float("nan")) for w in candidate.plan.workspaces}
     for step in candidate.plan.steps:
         arguments = []
         for binding in step.arguments:
+            if binding.kind == "workspace":
+                arguments.append(ctypes.c_void_p(-(-scratch[binding.name].data_ptr() // 64) * 64))
+                continue
             tensor = guarded.get(binding.name, tensors.get(binding.name))
             assert tensor is not None
             assert CTYPES[tensor.dtype] == binding.ctype

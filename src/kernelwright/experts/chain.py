@@ -95,11 +95,11 @@ class Reader:
             name = f"{ref.name}.{ref.index}" if ref.index else ref.name
             return Leaf(view=whole(name, self.wiring.shape(ref)), dtype=self.wiring.dtype(ref))
         self.used.add(node.name)
-        result = node.results[0]
+        result = node.results[ref.index]
+        if result is not None and node.op in VIEW_OPS:
+            return mapped(self.read(_ref(node, "self")), lambda view: apply(node, view, ref.index))
         if result is None or ref.index:
             raise Unsupported(f"{node.op} is not pointwise")
-        if node.op in VIEW_OPS:
-            return mapped(self.read(_ref(node, "self")), lambda view: apply(node, view))
         return _pointwise(self, node, result.shape, result.dtype)
 
     def operand(self, item: Arg, shape: tuple[int, ...], dtype: str = FLOAT) -> Expression:

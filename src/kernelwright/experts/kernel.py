@@ -18,6 +18,7 @@ from kernelwright.types import (
     Step,
     Target,
     TensorSpec,
+    Workspace,
     digest,
 )
 
@@ -49,7 +50,14 @@ def vector_lanes(target: Target) -> tuple[int, ...]:
 
 
 def candidate(
-    problem: Problem, *, template: str, point: Point, tensors: tuple[TensorSpec, ...], helpers: str, body: str
+    problem: Problem,
+    *,
+    template: str,
+    point: Point,
+    tensors: tuple[TensorSpec, ...],
+    helpers: str,
+    body: str,
+    workspaces: tuple[tuple[Workspace, str], ...] = (),
 ) -> Candidate:
     """Returns a candidate of one kernel.
 
@@ -60,12 +68,14 @@ def candidate(
         tensors: what the kernel takes, in the order of its arguments; outputs are pointers to non-const.
         helpers: code before the kernel: functions and constants.
         body: code between the kernel's braces.
+        workspaces: scratch memory with its element's C type; the code uses the workspace's own name.
     """
     symbol = f"kw_{template}"
     arguments = ", ".join(
         f"{'' if spec.role == 'output' else 'const '}{CTYPES[spec.dtype]}* __restrict__ {pointer(spec.name)}"
         for spec in tensors
     )
+    arguments += "".join(f", {ctype}* __restrict__ {workspace.name}" for workspace, ctype in workspaces)
     schedule = ", ".join(f"{name}={choice}" for name, choice in point)
     text = (
         f"// Schedule: {schedule}.\n"
@@ -73,11 +83,12 @@ def candidate(
         f'{helpers.strip()}\n\nextern "C" void {symbol}({arguments}) {{\n{body.rstrip()}\n}}\n'
     )
     bindings = tuple(Binding(kind="tensor", name=spec.name, ctype=CTYPES[spec.dtype]) for spec in tensors)
+    bindings += tuple(Binding(kind="workspace", name=held.name, ctype=ctype) for held, ctype in workspaces)
     return Candidate(
         problem=digest(problem),
         language="cpp",
         sources=(SourceFile(path="kernel.cpp", text=text), simd_header()),
-        plan=LaunchPlan(steps=(Step(symbol=symbol, arguments=bindings),)),
+        plan=LaunchPlan(steps=(Step(symbol=symbol, arguments=bindings),), workspaces=tuple(w for w, _ in workspaces)),
         author="expert",
         template=template,
         point=point,

@@ -231,7 +231,8 @@ def _emit(problem: Problem, work: Selection, point: Point) -> Candidate | Failur
     )  # fmt: skip
     names = {leaf.view.base for item in _expressions(work) for leaf in leaves(item)}
     held = [spec for spec in problem.inputs + problem.parameters if spec.name in names]
-    held += [item.table for item in (*work.made, *work.outputs) if item.table is not None]
+    held += [made.table for made in work.made if made.table is not None]
+    held += [output.table for output in work.outputs if output.table is not None]
     tensors = (*dict.fromkeys(held), *(output.out for output in work.outputs))
     return candidate(problem, template="topk", point=point, tensors=tensors, helpers=helpers, body=body)
 

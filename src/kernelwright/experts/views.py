@@ -20,6 +20,7 @@ VIEW_OPS = frozenset(
         "aten.unsqueeze.default", "aten.squeeze.dims", "aten.squeeze.dim", "aten.squeeze.default",
         "aten.expand.default", "aten.clone.default", "aten.alias.default", "aten.detach.default",
         "aten.slice.Tensor", "aten.select.int", "aten.transpose.int", "aten.t.default", "aten.contiguous.default",
+        "aten.split_with_sizes.default", "aten.split.Tensor",
     }
 )  # fmt: skip
 """Operators that only rename elements; a clone copies them, which no reader of values can see."""
@@ -134,9 +135,15 @@ def expand(view: View, shape: tuple[int, ...]) -> View | None:
     return replace(view, dims=tuple(dims))
 
 
-def apply(node: Node, view: View) -> View | None:
-    """Returns what a view operator makes of its operand's view, None where that is no strided view."""
-    result = node.results[0]
+def apply(node: Node, view: View, index: int = 0) -> View | None:
+    """Returns a view operator's result as a view of its operand's base, None where that is no strided view.
+
+    Args:
+        node: one of VIEW_OPS.
+        view: the operand.
+        index: which result, for operators that return several.
+    """
+    result = node.results[index]
     assert result is not None
     if node.op in ("aten.permute.default", "aten.transpose.int", "aten.t.default"):
         return replace(view, dims=tuple(view.dims[i] for i in _order(node, len(view.dims))))
@@ -144,6 +151,8 @@ def apply(node: Node, view: View) -> View | None:
         return expand(view, result.shape)
     if node.op in ("aten.slice.Tensor", "aten.select.int"):
         return _sliced(node, view, result)
+    if node.op in ("aten.split_with_sizes.default", "aten.split.Tensor"):
+        return _part(node, view, index)
     if node.op in VIEW_OPS:
         return reshape(view, result.shape)
     return None
@@ -159,6 +168,20 @@ def _order(node: Node, rank: int) -> tuple[int, ...]:
     first, second = (whole_number(node.argument(key)) % rank for key in ("dim0", "dim1"))
     order[first], order[second] = order[second], order[first]
     return tuple(order)
+
+
+def _part(node: Node, view: View, index: int) -> View | None:
+    """Returns one part of a split."""
+    dim = whole_number(node.argument("dim")) % len(view.dims)
+    factors = view.dims[dim]
+    if len(factors) > 1:
+        return None
+    before = sum(result.shape[dim] for result in node.results[:index] if result is not None)
+    result = node.results[index]
+    assert result is not None
+    size, stride = result.shape[dim], factors[0][1] if factors else 0
+    new: tuple[Factor, ...] = ((size, stride),) if size != 1 else ()
+    return replace(view, dims=(*view.dims[:dim], new, *view.dims[dim + 1 :]), start=view.start + before * stride)
 
 
 def _sliced(node: Node, view: View, result: ResultSpec) -> View | None:
@@ -257,7 +280,7 @@ class Wiring:
             return whole(ref.name, self.shape(ref))
         operand = node.argument("self") if node.op in VIEW_OPS else None
         below = self.view(operand, core=core) if isinstance(operand, Ref) else None
-        return None if below is None else apply(node, below)
+        return None if below is None else apply(node, below, ref.index)
 
     def covers(self, used: set[str]) -> str:
         """Returns the first operator that is not among the used nodes although an output needs it, else ""."""

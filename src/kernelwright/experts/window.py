@@ -62,10 +62,10 @@ def _pooling(wiring: Wiring, core: Node, target: Target) -> Answer:
     shape = (planes, *lift, *after[-rank:])
     tail = follow(wiring, core, shape)
     in_order(tail, core, shape)
-    spans = tuple(
-        _span(core, axis, size, made)
-        for axis, (size, made) in enumerate(zip(before[-rank:], after[-rank:], strict=True))
-    )
+    spans = [Span.single() for _ in lift]
+    for axis, (size, made) in enumerate(zip(before[-rank:], after[-rank:], strict=True)):
+        spans.append(_span(core, axis, size, made))
+    depth, rows, columns = spans
     pooling = Pooling(
         name="max_pool" if "max_pool" in core.op else "avg_pool",
         core=core.name,
@@ -74,7 +74,7 @@ def _pooling(wiring: Wiring, core: Node, target: Target) -> Answer:
         tensors=tail.tensors,
         out=tail.out,
         planes=planes,
-        spans=(*(Span.single() for _ in lift), *spans),
+        spans=(depth, rows, columns),
         divisor=_divisor(core),
         counts_padding="max_pool" in core.op or _flag(core, "count_include_pad"),
     )
