@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from kernelwright.capture import tracing
+from kernelwright.experts import templates
 from kernelwright.graph import Graph
 from kernelwright.types import (
     Candidate,
@@ -135,7 +136,17 @@ def _compile(job: tuple[Path, Candidate]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for source in candidate.sources:
         (folder / source.path).write_text(source.text)
-    command = ["g++", *FLAGS, "-Wall", "-Werror=return-type", "kernel.cpp", "-o", "kernel.so", "-lm"]
+    command = [
+        "g++",
+        *FLAGS,
+        "-Wall",
+        "-Wno-array-bounds",
+        "-Werror=return-type",
+        "kernel.cpp",
+        "-o",
+        "kernel.so",
+        "-lm",
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:4000] + candidate.sources[0].text
     assert "warning" not in done.stderr, done.stderr[:4000]
@@ -204,3 +215,50 @@ def assert_as_accurate(got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor
     assert bool((mine <= limit).all()), f"largest {mine.max():.3g}, allowed {limit.max():.3g}"
     rms, rms_mine = error.square().mean().sqrt(), mine.square().mean().sqrt()
     assert rms_mine <= 4 * rms + 4 * ulp.square().mean().sqrt()
+
+
+def only(traced: Traced) -> Template:
+    """Returns the one template that the experts have for a reference."""
+    proposals = templates(traced.problem, traced.graph, target=TARGET)
+    assert proposals.refusals == ()
+    (template,) = proposals.templates
+    return template
+
+
+def refusal(reference: object, *inputs: torch.Tensor) -> str:
+    """Returns why a reference is refused: operator and reason."""
+    traced = Traced(reference, *inputs)
+    proposals = templates(traced.problem, traced.graph, target=TARGET)
+    assert proposals.templates == ()
+    (found,) = proposals.refusals
+    return f"{found.subject}: {found.reason}"
+
+
+def check(folder: Path, traced: Traced, *more: tuple[torch.Tensor, ...], others: int = 1) -> tuple[Candidate, ...]:
+    """Checks the default schedule and others on the traced inputs and on more; each must also repeat its bits.
+
+    Returns:
+        the candidates, for further checks of their text.
+    """
+    candidates = emitted(only(traced), others=others)
+    libraries = build(folder, candidates)
+    for inputs in (traced.inputs, *more):
+        own, truth = traced.run(*inputs), traced.truth(*inputs)
+        for candidate, library in zip(candidates, libraries, strict=True):
+            got = call(traced, candidate, library, *inputs)
+            for mine, theirs, exact in zip(got, own, truth, strict=True):
+                assert_as_accurate(mine, theirs, exact)
+            again = call(traced, candidate, library, *inputs)
+            assert all(torch.equal(_bits(a), _bits(b)) for a, b in zip(got, again, strict=True))
+    return candidates
+
+
+def strange(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Returns normal numbers with a few NaN and infinities among them."""
+    generator = torch.Generator().manual_seed(seed)
+    numbers = torch.randn(shape, generator=generator)
+    chance = torch.rand(shape, generator=generator)
+    numbers[chance < 0.01] = float("nan")
+    numbers[(chance > 0.01) & (chance < 0.02)] = float("inf")
+    numbers[(chance > 0.02) & (chance < 0.03)] = float("-inf")
+    return numbers

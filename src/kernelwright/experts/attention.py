@@ -26,7 +26,7 @@ from kernelwright.experts.chain import (
 from kernelwright.experts.protocol import Answer
 from kernelwright.experts.views import VIEW_OPS, View, Wiring, inverse, refs, reshape, sequence, whole, whole_number
 from kernelwright.graph import Arg, Graph, Node, Ref
-from kernelwright.types import Problem, Refusal, Target, Template, TensorSpec, replace
+from kernelwright.types import Problem, Refusal, Target, Template, TensorSpec, replace, value
 
 PRODUCTS = ("aten.bmm.default", "aten.mm.default")
 NEGATIVE_INFINITY = Literal(number=float("-inf"), dtype="float32")
@@ -80,6 +80,7 @@ def _read(wiring: Wiring, softmax: Node) -> Attention:
         raise Unsupported("a literal tensor in the mask")
     ending = _ending(wiring, softmax)
     v = None if ending.product is None else _value(wiring, ending.product, heads, keys)
+    rule = _causal(score)
     return Attention(
         core=product.name, q=q, k=k, v=v, scale=q_scale * k_scale, score=score,
         masks=tuple(wiring.tensors[name] for name in names),
@@ -87,7 +88,8 @@ def _read(wiring: Wiring, softmax: Node) -> Attention:
         width=v.shape[-1] if v is not None else 0,
         weights_out=ending.weights((heads, queries, keys)),
         values_out=None if v is None else ending.values((heads, queries, v.shape[-1])),
-        outs=wiring.problem.outputs, guarded=ending.guarded, horizon=_horizon(score),
+        outs=wiring.problem.outputs, guarded=ending.guarded,
+        horizon=rule.horizon if rule else None, visible=rule.visible if rule else None,
     )  # fmt: skip
 
 
@@ -239,32 +241,41 @@ def _by(view: View, shape: tuple[int, ...]) -> View:
 # ------------------------------------------------------------------------------------------- causal masks
 
 
-def _horizon(score: Expression) -> int | None:
-    """Returns h where every key from query + h on is masked by -inf, None where no such rule is visible.
+@value
+class _Rule:
+    """A causal mask: keys from query + horizon on are -inf; elsewhere a score is `visible`."""
+
+    horizon: int
+    visible: Expression
+
+
+def _causal(score: Expression) -> _Rule | None:
+    """Returns the causal mask in a score, None where none is visible.
 
     Sees `where` with a comparison of ranges as condition, as the whole score or as a term that is added.
     """
     if not isinstance(score, Operation):
         return None
     if score.code == "({0} + {1})":
-        found = [_horizon(operand) for operand in score.operands]
-        return min((h for h in found if h is not None), default=None)
+        for position in (0, 1):
+            rule = _causal(score.operands[position])
+            if rule is not None:
+                operands = list(score.operands)
+                operands[position] = rule.visible
+                return _Rule(horizon=rule.horizon, visible=replace(score, operands=tuple(operands)))
+        return None
     if score.code != "kw::select({0}, {1}, {2})":
         return None
     condition, chosen, other = score.operands
-    if chosen == NEGATIVE_INFINITY:
-        own = _masked_from(condition, when=True)
-        rest = _horizon(other)
-    elif other == NEGATIVE_INFINITY:
-        own = _masked_from(condition, when=False)
-        rest = _horizon(chosen)
-    else:
+    if NEGATIVE_INFINITY not in (chosen, other):
         return None
-    return min((h for h in (own, rest) if h is not None), default=None)
+    hides = chosen == NEGATIVE_INFINITY
+    horizon = _masked_from(condition, when=hides)
+    return None if horizon is None else _Rule(horizon=horizon, visible=other if hides else chosen)
 
 
 def _masked_from(condition: Expression, *, when: bool) -> int | None:
-    """Returns the smallest h where `condition` equals `when` for all keys from query + h on."""
+    """Returns h where `condition` equals `when` exactly for the keys from query + h on, None where there is none."""
     if not isinstance(condition, Operation):
         return None
     operands = condition.operands

@@ -46,19 +46,21 @@ class Attention:
     """Rows whose scores are all -inf give 0, not NaN."""
     horizon: int | None
     """Keys from query + horizon on are masked; None: no such rule."""
+    visible: Expression | None
+    """What `score` is where no such rule masks."""
 
 
 def attention_space(work: Attention, target: Target) -> Space:
     """Returns the schedules: register tile, tiles in a query block, keys at a time of v, threads, kind of store."""
     wide = vector_lanes(target)[0] == 16
-    tiles = ("6x4", "8x3", "12x2", "4x4") if wide else ("6x2", "4x3", "4x2")
+    all_tiles = ["6x4", "8x3", "12x2", "4x4"] if wide else ["6x2", "4x3", "4x2"]
     small = ("1x4", "2x4", "1x2") if wide else ("1x4", "2x2")
-    tiles = tuple(t for t in tiles if int(t.split("x")[0]) <= work.queries) or small
+    tiles = tuple(t for t in all_tiles if int(t.split("x")[0]) <= work.queries) or small
     stream = work.weights_out is not None and work.keys % 16 == 0
     return space(
         tile=tiles,
-        tiles=(4, 8, 2, 1),
-        values=(128, 256, 64) if work.v is not None else (128,),
+        tiles=(8, 4, 2, 1),
+        values=(256, 128, 64) if work.v is not None else (256,),
         threads=thread_counts(target),
         store=("plain", "stream") if stream else ("plain",),
         lanes=vector_lanes(target)[:1],
@@ -142,7 +144,8 @@ static void pack_keys(const float* keys, int first, float* to) {
     } else {
         for (int d = 0; d < DEPTH; d += 16)  // a few columns at a time, so that both sides stay in the cache
             for (int s = 0; s < n; ++s)
-                for (int i = d; i < DEPTH && i < d + 16; ++i) to[i * TILE + s] = keys[(first + s) * KEY_STEP + i * K_STEP];
+                for (int i = d; i < DEPTH && i < d + 16; ++i)
+                    to[i * TILE + s] = keys[(first + s) * KEY_STEP + i * K_STEP];
     }
 }
 """
@@ -248,19 +251,21 @@ static KW_INLINE void add_values(const float* weights, const float* v, int first
 def _body(work: Attention, lanes: int, vectors: int, threads: int, store: str) -> str:
     """Returns the kernel's statements: pack, then blocks of queries."""
     partial = work.keys % (vectors * lanes) != 0
-    count = "KEYS - (s + k * LANES)" if partial else ""
+    count = "left" if partial else ""
     # A scale that belongs to q and k is applied to the product.
     held = "sum[r][k]" if work.scale == 1.0 else "(sum[r][k] * SCALE)"
-    writer = Lines(("n", "t", "s + k * LANES"), width=lanes, count=count, held={work.core: held})
-    result = writer.write(work.score)
-    if partial:
-        result = f"kw::select(kw::first<LANES>({count}), {result}, kw::broadcast<V>(NOTHING))"
     k = f"{pointer(work.k.base)} + {work.k.offset(('n', '', ''))}"
     query = f"{pointer(work.q.base)} + {work.q.offset(('n', 't', ''))}"
     end = "KEYS"
     if work.horizon is not None:
         end = f"within(first + rows - 1 + {work.horizon})"
-    score = indented([*writer.lines, f"kw::store(scores + (r0 + r) * SPAN + s + k * LANES, {result});"], 8)
+    score = _scores(work.score, Lines(("n", "t", "s + k * LANES"), width=lanes, count=count, held={work.core: held}))
+    if work.visible is not None:
+        plain = Lines(("n", "t", "s + k * LANES"), width=lanes, held={work.core: held})
+        score = (
+            f"                    if (s + TILE <= KEYS && s + TILE <= first + r0 + {work.horizon}) {{\n"
+            f"{_scores(work.visible, plain)}\n                        continue;\n                    }}\n{score}"
+        )
     check = ""
     if work.v is not None and work.horizon is not None:
         value = f"{pointer(work.v.base)} + {work.v.offset(('n', '', ''))}"
@@ -288,18 +293,29 @@ def _body(work: Attention, lanes: int, vectors: int, threads: int, store: str) -
                     }}
                     V sum[ROWS][VECTORS];
                     dot_tile(query, packed + (n * TILES + s / TILE) * DEPTH * TILE, sum);
+{score}
+                }}
+{_finish(work, store)}
+        }}
+    }}"""
+
+
+def _scores(score: Expression, writer: Lines) -> str:
+    """Returns the loops that turn a tile of products into scores; lanes beyond the last key get -inf."""
+    result = writer.write(score)
+    if writer.count:
+        result = f"kw::select(kw::first<LANES>({writer.count}), {result}, kw::broadcast<V>(NOTHING))"
+    left = ["const int rest = KEYS - s - k * LANES, left = rest > 0 ? rest : 0;"] if writer.count else []
+    inner = indented([*left, *writer.lines, f"kw::store(scores + (r0 + r) * SPAN + s + k * LANES, {result});"], 7)
+    return f"""\
 #pragma GCC unroll 16
                     for (int r = 0; r < ROWS; ++r) {{
                         [[maybe_unused]] const int t = first + r0 + r < QUERIES ? first + r0 + r : QUERIES - 1;
 #pragma GCC unroll 8
                         for (int k = 0; k < VECTORS; ++k) {{
-{score}
+{inner}
                         }}
-                    }}
-                }}
-{_finish(work, store)}
-        }}
-    }}"""
+                    }}"""
 
 
 def _finish(work: Attention, store: str) -> str:

@@ -219,11 +219,12 @@ def _range(letter: str, index: str, span: Span) -> str:
             f"const int begin_{letter} = {index} * STRIDE_{up}, "
             f"end_{letter} = begin_{letter} + (TAPS_{up} - 1) * STEP_{up} + 1;"
         )
-    # The first row inside the image that is a tap, and one past the last.
+    # Rows above the image are skipped in whole steps, so that the first one inside is a tap.
     return (
-        f"const int edge_{letter} = {index} * STRIDE_{up} - PAD_{up}, skip_{letter} = edge_{letter} < 0 ? "
-        f"(-edge_{letter} + STEP_{up} - 1) / STEP_{up} * STEP_{up} : 0, begin_{letter} = edge_{letter} + skip_{letter}, "
-        f"stop_{letter} = edge_{letter} + (TAPS_{up} - 1) * STEP_{up} + 1, "
+        f"const int edge_{letter} = {index} * STRIDE_{up} - PAD_{up};\n"
+        f"                const int begin_{letter} = edge_{letter} < 0 "
+        f"? edge_{letter} + (-edge_{letter} + STEP_{up} - 1) / STEP_{up} * STEP_{up} : edge_{letter};\n"
+        f"                const int stop_{letter} = edge_{letter} + (TAPS_{up} - 1) * STEP_{up} + 1, "
         f"end_{letter} = stop_{letter} < {up} ? stop_{letter} : {up};"
     )
 
