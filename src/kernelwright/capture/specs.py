@@ -69,7 +69,9 @@ def _shape(sizes: str, text: str) -> tuple[int, ...]:
         return ()
     parts = [part.strip() for part in sizes.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts):
-        raise UserError(f"--input {text!r}: sizes must be whole numbers with commas between", f"write it like {EXAMPLE}")
+        raise UserError(
+            f"--input {text!r}: sizes must be whole numbers with commas between", f"write it like {EXAMPLE}"
+        )
     shape = tuple(int(part) for part in parts)
     if 0 in shape:
         raise UserError(f"--input {text!r} has no elements", "use sizes of at least 1")
