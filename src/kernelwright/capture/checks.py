@@ -22,6 +22,7 @@ SEEDS = (20_011, 47_057)
 """Any two: what matters is that they differ."""
 UNUSABLE = frozenset({"int16"})
 """Dtypes that the loader knows but no kernel can bind."""
+LAZY_FIX = "use the modules that take their sizes, such as Linear for LazyLinear"
 PLAIN = (bool, int, float, str, type(None))
 Tensors = tuple[torch.Tensor, ...]
 
@@ -53,8 +54,8 @@ def check_tensor(what: str, tensor: torch.Tensor) -> None:
     Raises:
         SourceError: for another device or layout, a dtype without a C type, or no elements.
     """
-    if isinstance(tensor, torch.nn.parameter.UninitializedParameter | torch.nn.parameter.UninitializedBuffer):
-        raise SourceError(f"{what} has no shape yet (a lazy module)", "use the module that takes its sizes")
+    if isinstance(tensor, torch.nn.parameter.UninitializedBuffer):
+        raise SourceError(f"{what} has no shape yet", LAZY_FIX)
     if tensor.device.type != "cpu":
         raise SourceError(f"{what} is on {tensor.device}", "keep it on the CPU: remove .cuda() and device=")
     if tensor.layout != torch.strided or tensor.is_quantized:
@@ -105,11 +106,14 @@ def check_finite(tensors: Tensors, names: Sequence[str], kind: str) -> None:
             raise SourceError(message, fix if kind == "output" else "return finite values from get_inputs")
 
 
-def run_checked(reference: Reference, arguments: Tensors, *, names: Sequence[str], evaluation: bool) -> Tensors:
+def run_checked(
+    reference: Reference, module: torch.nn.Module, arguments: Tensors, *, names: Sequence[str], evaluation: bool
+) -> Tensors:
     """Returns the reference's outputs once it has proved to be a function of its inputs.
 
     Args:
         reference: as loaded.
+        module: a construction of it; it comes back unchanged.
         arguments: the tensors to run it on; they come back unchanged.
         names: their names, for messages.
         evaluation: whether the user asked for evaluation mode already.
@@ -117,21 +121,40 @@ def run_checked(reference: Reference, arguments: Tensors, *, names: Sequence[str
     Raises:
         SourceError: where a check fails; the message names the tensor, module or operator.
     """
-    module = reference.make_module(SEEDS[0])
-    _check_module(module, reference)
     kept_inputs = tuple(t.clone() for t in arguments)
     kept_state = tuple((name, tensor.clone()) for name, tensor in state_of(module))
     raw: list[object] = []
     hook = module.register_forward_hook(lambda _module, _arguments, result: raw.append(result))
-    outputs = _run(reference, module, arguments, SEEDS[0])
-    hook.remove()
-    _check_returned(raw[0])
-    outputs = tuple(t.clone() for t in outputs)
+    try:
+        outputs = tuple(t.clone() for t in _run(reference, module, arguments, SEEDS[0]))
+    finally:
+        hook.remove()
+        if raw:
+            _check_returned(raw[0])
     _check_unchanged(arguments, kept_inputs, names)
     _check_state(module, kept_state, evaluation=evaluation)
     _check_repeats(reference, module, arguments, outputs, evaluation=evaluation)
     _check_other_construction(reference, module, arguments, outputs)
     return outputs
+
+
+def check_shapes(reference: Reference, module: torch.nn.Module, outputs: Tensors, arguments: Tensors) -> None:
+    """Refuses outputs whose shapes or dtypes depend on the inputs' values.
+
+    Args:
+        reference: as loaded.
+        module: a construction of it.
+        outputs: what it gave on another draw.
+        arguments: the tensors of this draw.
+
+    Raises:
+        SourceError: with both forms.
+    """
+    again = _run(reference, module, arguments, SEEDS[1])
+    forms = [[f"{NAMES.get(t.dtype)}{list(t.shape)}" for t in each] for each in (outputs, again)]
+    if forms[0] != forms[1]:
+        message = f"the outputs are {', '.join(forms[0])} in one draw and {', '.join(forms[1])} in the next"
+        raise SourceError(message, "give outputs whose shapes do not depend on the inputs' values")
 
 
 def _run(reference: Reference, module: torch.nn.Module, arguments: Tensors, seed: int) -> Tensors:
@@ -140,11 +163,23 @@ def _run(reference: Reference, module: torch.nn.Module, arguments: Tensors, seed
         return reference.call(module, arguments)
 
 
-def _check_module(module: torch.nn.Module, reference: Reference) -> None:
+def construct(reference: Reference) -> torch.nn.Module:
+    """Returns a new module whose parameters and buffers are all usable.
+
+    Raises:
+        SourceError: with the name of what is not.
+    """
+    try:
+        module = reference.make_module(SEEDS[0])
+    except ValueError as error:
+        if "ninitialized parameter" not in str(error):
+            raise
+        raise SourceError("Model has lazy modules, whose parameters have no shape yet", LAZY_FIX) from error
     for name, tensor in state_of(module):
         check_tensor(f"{'parameter' if isinstance(tensor, torch.nn.Parameter) else 'buffer'} {name}", tensor)
     if reference.is_class and type(module).forward is torch.nn.Module.forward:
         raise SourceError("Model has no forward", "define `def forward(self, x): ...`")
+    return module
 
 
 def _check_returned(result: object) -> None:

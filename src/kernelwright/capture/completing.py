@@ -50,16 +50,19 @@ def complete(problem: Problem, emit: Emit) -> Capture:
 def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     emit("running the reference")
     reference = load_problem(problem)
-    drawn, arguments = _draw(reference)
+    module = checks.construct(reference)
+    drawn = reference.make_arguments(checks.SEEDS[0])
     labels = argument_names(reference, len(drawn))
     checks.check_arguments(drawn, labels)
     checks.check_redraw(drawn, reference.make_arguments(checks.SEEDS[1]), labels)
+    # The same draw again, now as the tensors that kernels get.
+    arguments = reference.make_inputs(checks.SEEDS[0])
     shown = [label for label, item in zip(labels, drawn, strict=True) if isinstance(item, torch.Tensor)]
     checks.check_finite(arguments, shown, "input")
     problem = replace(problem, inputs=problem.inputs or _input_specs(arguments, shown))
     memory.check(problem.inputs, free)
-    outputs = checks.run_checked(reference, arguments, names=shown, evaluation=problem.evaluation)
-    module = reference.make_module(checks.SEEDS[0])
+    outputs = checks.run_checked(reference, module, arguments, names=shown, evaluation=problem.evaluation)
+    checks.check_shapes(reference, module, outputs, reference.make_inputs(checks.SEEDS[1]))
     problem = replace(problem, parameters=parameter_specs(module, problem.inputs), outputs=checks.output_specs(outputs))
     checks.check_finite(outputs, [spec.name for spec in problem.outputs], "output")
     memory.check(problem.arguments, free)
@@ -71,12 +74,6 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
         min_bytes=costs.least_bytes(problem, graph),
     )
     return Capture(problem=problem, graph=graph, reason=reason, notes=_notes(problem, drawn, labels))
-
-
-def _draw(reference: Reference) -> tuple[tuple[object, ...], tuple[torch.Tensor, ...]]:
-    """Returns one draw as the user's file gives it, and its tensors as kernels get them."""
-    drawn = reference.make_arguments(checks.SEEDS[0])
-    return drawn, reference.make_inputs(checks.SEEDS[0])
 
 
 def argument_names(reference: Reference, count: int) -> list[str]:

@@ -103,12 +103,18 @@ def _export(module: torch.nn.Module, arguments: Sequence[object]) -> torch.expor
                     table.pop(getattr(packet, overload), None)
             program: Any = torch.export.export(module, tuple(arguments), strict=False).run_decompositions(table)
     except Exception as error:  # export raises whatever its many stages raise
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise Untraceable(
-            f"torch.export: {type(error).__name__}: {lines[0] if lines else 'no message'}"[:300]
-        ) from error
+        raise Untraceable(_reason(error)) from error
     assert isinstance(program, torch.export.ExportedProgram)
     return program
+
+
+def _reason(error: Exception) -> str:
+    """Returns one line that says what export could not follow."""
+    kind = type(error).__name__
+    if "DataDependent" in kind:
+        return "control flow or a shape depends on the values of a tensor"
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return f"torch.export: {kind}: {first}"[:300]
 
 
 class _Builder:
