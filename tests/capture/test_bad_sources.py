@@ -94,6 +94,16 @@ CONTENT = {
         "its attribute table is drawn anew",
         "self.register_buffer('table', ...)",
     ),
+    "random global": (
+        "import torch\nW = torch.randn(16)\n" + model("return x + W"),
+        "its global W is drawn anew",
+        "make it an input",
+    ),
+    "random structure": (
+        model("return x", init="self.w = nn.Parameter(torch.randn(int(torch.randint(1, 1000, (1,)))))"),
+        "other parameters each time it is constructed",
+        "fix its structure",
+    ),
     "running statistics": (
         model("return self.norm(x)", init="self.norm = nn.BatchNorm1d(16)"),
         "forward changes norm.running_mean (BatchNorm1d)",
