@@ -81,13 +81,17 @@ def _system() -> Finding:
     found = f"{platform.system()} {platform.release()}, {platform.machine()}"
     if sys.platform == "linux":
         return Finding(subject="system", state="ok", found=found)
-    return Finding(subject="system", state="missing", found=found, fix="judging needs Linux (a container or WSL 2 will do)")
+    return Finding(
+        subject="system", state="missing", found=found, fix="judging needs Linux (a container or WSL 2 will do)"
+    )
 
 
 def _python() -> Finding:
     found = f"Python {platform.python_version()}"
     state: State = "ok" if sys.version_info >= (3, 11) else "missing"
-    return Finding(subject="python", state=state, found=found, fix="" if state == "ok" else "install Python 3.11 or newer")
+    return Finding(
+        subject="python", state=state, found=found, fix="" if state == "ok" else "install Python 3.11 or newer"
+    )
 
 
 def _compiler() -> Finding:
@@ -100,11 +104,24 @@ def _compiler() -> Finding:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.cpp")
         source.write_text(PROGRAM)
-        command = [path, "-std=c++17", "-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", str(source), "-o", f"{folder}/probe.so"]
+        command = [
+            path,
+            "-std=c++17",
+            "-O3",
+            "-march=native",
+            "-fopenmp",
+            "-fPIC",
+            "-shared",
+            str(source),
+            "-o",
+            f"{folder}/probe.so",
+        ]
         built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode:
         reason = next((line for line in built.stderr.splitlines() if "error" in line), "it fails on a small program")
-        return Finding(subject="compiler", state="missing", found=f"{version}: {reason}", fix=install_command("compiler"))
+        return Finding(
+            subject="compiler", state="missing", found=f"{version}: {reason}", fix=install_command("compiler")
+        )
     return Finding(subject="compiler", state="ok", found=f"{version} at {path}, C++17 and OpenMP work")
 
 
@@ -122,7 +139,9 @@ def _torch() -> Finding:
     try:
         return Finding(subject="torch", state="ok", found=f"torch {importlib.metadata.version('torch')}")
     except importlib.metadata.PackageNotFoundError:
-        return Finding(subject="torch", state="missing", found="not installed", fix=f"{sys.executable} -m pip install torch")
+        return Finding(
+            subject="torch", state="missing", found="not installed", fix=f"{sys.executable} -m pip install torch"
+        )
 
 
 def _headers() -> Finding:
@@ -147,11 +166,12 @@ def _lock() -> Finding:
 
 def _processors() -> Finding:
     names = [line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
-    simd = [s for s in ("avx512f", "avx2", "sse4_2", "asimd") if any(s in line.split() for line in _lines("/proc/cpuinfo"))]
-    return Finding(
-        subject="processor", state="ok",
-        found=f"{names[0] if names else platform.machine()}, {simd[0] if simd else 'no SIMD found'}, {environment.threads()} threads",
-    )  # fmt: skip
+    name = names[0] if names else platform.machine()
+    simd = [
+        s for s in ("avx512f", "avx2", "sse4_2", "asimd") if any(s in line.split() for line in _lines("/proc/cpuinfo"))
+    ]
+    found = f"{name}, {simd[0] if simd else 'no SIMD found'}, {environment.threads()} threads"
+    return Finding(subject="processor", state="ok", found=found)
 
 
 def _memory() -> Finding:
@@ -172,7 +192,9 @@ def _cache() -> Finding:
         with tempfile.TemporaryFile(dir=folder):
             free = shutil.disk_usage(folder).free
     except OSError as error:
-        return Finding(subject="cache", state="missing", found=str(error), fix="export KERNELWRIGHT_HOME=/a/folder/you/can/write")
+        return Finding(
+            subject="cache", state="missing", found=str(error), fix="export KERNELWRIGHT_HOME=/a/folder/you/can/write"
+        )
     state: State = "ok" if free >= MIN_DISK_BYTES else "missing"
     fix = "" if state == "ok" else f"free some space, or empty {folder}"
     return Finding(subject="cache", state=state, found=f"{folder}, {free / 2**30:.0f} GiB free", fix=fix)
@@ -186,7 +208,9 @@ def _gpu() -> Finding:
 
 def _store(path: Path) -> Finding:
     if not path.exists():
-        return Finding(subject="store", state="missing", found=f"no file {path}", fix="give the store.sqlite of an --out folder")
+        return Finding(
+            subject="store", state="missing", found=f"no file {path}", fix="give the store.sqlite of an --out folder"
+        )
     with Store(path) as store:
         faults = store.verify()
     if faults:
