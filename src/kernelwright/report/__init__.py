@@ -15,7 +15,7 @@ from kernelwright.report.plot import Bar, Dot, intervals, progress
 from kernelwright.run.result import Result, Row, outcome_name
 from kernelwright.types import Comparison, Failure, Judgement, Measurement, Record, TensorSpec, digest, value
 
-__all__ = ["Line", "contenders", "html", "lines", "markdown", "tensor_text"]
+__all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "tensor_text"]
 
 SHOWN = 200
 """Candidates that the page lists; more are counted, and stay in the store."""
@@ -83,13 +83,13 @@ def _line(rank: int, row: Row) -> Line:
 
 
 def _against(record: Record) -> Comparison | None:
-    return record.outcome.against("eager") if isinstance(record.outcome, Judgement) else None
+    judgement = _judgement(record)
+    return judgement.against("eager") if judgement else None
 
 
 def _candidate_time(record: Record) -> Measurement | None:
-    if not isinstance(record.outcome, Judgement):
-        return None
-    return next((m for m in record.outcome.measurements if m.contender == "candidate"), None)
+    judgement = _judgement(record)
+    return next((m for m in judgement.measurements if m.contender == "candidate"), None) if judgement else None
 
 
 def _reason(record: Record) -> str:
@@ -99,15 +99,21 @@ def _reason(record: Record) -> str:
     return "; ".join(f"{c.name}: {c.evidence}" for c in record.outcome.verdict.checks if not c.passed)
 
 
-def contenders(result: Result) -> tuple[Contender, ...]:
-    """Returns the final comparison: the chosen kernel first, then each baseline it was timed beside."""
-    outcome = result.report.outcome if result.report else None
-    measurements = outcome.measurements if isinstance(outcome, Judgement) else result.baselines
-    noise = (outcome.noise or 0.0) if isinstance(outcome, Judgement) else 0.0
-    return tuple(
-        _contender(m, outcome.against(m.contender) if isinstance(outcome, Judgement) else None, noise)
-        for m in measurements
-    )
+def contenders(record: Record | None, baselines: tuple[Measurement, ...] = ()) -> tuple[Contender, ...]:
+    """Returns a final comparison: the kernel first, then each baseline that it was timed beside.
+
+    Args:
+        record: the kernel's; None or a failed one gives the baselines alone.
+        baselines: used where the record holds no times.
+    """
+    judgement = _judgement(record)
+    noise = (judgement.noise or 0.0) if judgement else 0.0
+    measurements = (judgement.measurements if judgement else ()) or baselines
+    return tuple(_contender(m, judgement.against(m.contender) if judgement else None, noise) for m in measurements)
+
+
+def _judgement(record: Record | None) -> Judgement | None:
+    return record.outcome if record and isinstance(record.outcome, Judgement) else None
 
 
 def _contender(measured: Measurement, against: Comparison | None, noise: float) -> Contender:
@@ -136,14 +142,13 @@ def html(result: Result, *, version: str) -> str:
         result: what `run.optimize` or `run.recall` returned.
         version: kernelwright's, for the foot of the page.
     """
-    outcome = result.report.outcome if result.report else None
-    judgement = outcome if isinstance(outcome, Judgement) else None
+    judgement = _judgement(result.report)
     return PAGES.get_template("template.html").render(
         result=result,
         problem=result.problem,
         arguments=[(spec.role, tensor_text(spec)) for spec in result.problem.arguments],
         judgement=judgement,
-        contenders=contenders(result),
+        contenders=contenders(result.report, result.baselines),
         lines=lines(result.rows[:SHOWN]),
         hidden=max(0, len(result.rows) - SHOWN),
         progress=progress(_dots(result.rows)),
@@ -161,7 +166,7 @@ def markdown(result: Result) -> str:
     head = f"**{result.problem.name}**: {result.why}\n\n| contender | median µs | interval | speedup | interval | |\n"
     body = "\n".join(
         f"| {c.name} | {c.median} | {c.interval} | {c.speedup} | {c.speedup_interval} | {c.verdict} |"
-        for c in contenders(result)
+        for c in contenders(result.report, result.baselines)
     )
     return f"{head}|---|---|---|---|---|---|\n{body}\n"
 
@@ -183,9 +188,13 @@ def _speedup_bars(judgement: Judgement) -> list[Bar]:
     return [Bar(label=f"against {c.baseline}", middle=c.speedup, low=c.low, high=c.high) for c in judgement.comparisons]
 
 
+def _measurements(result: Result) -> tuple[Measurement, ...]:
+    judgement = _judgement(result.report)
+    return (judgement.measurements if judgement else ()) or result.baselines
+
+
 def _time_bars(result: Result) -> list[Bar]:
-    outcome = result.report.outcome if result.report else None
-    measurements = outcome.measurements if isinstance(outcome, Judgement) else result.baselines
+    measurements = _measurements(result)
     return [
         Bar(
             label="this kernel" if m.contender == "candidate" else m.contender,
@@ -199,6 +208,5 @@ def _time_bars(result: Result) -> list[Bar]:
 
 
 def _method(result: Result) -> str:
-    outcome = result.report.outcome if result.report else None
-    measurements = outcome.measurements if isinstance(outcome, Judgement) else result.baselines
+    measurements = _measurements(result)
     return measurements[0].method if measurements else "nothing was timed"
