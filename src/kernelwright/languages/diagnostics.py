@@ -20,6 +20,12 @@ OUT_OF_MEMORY = re.compile(
     r"out of memory|virtual memory exhausted|annot allocate memory|memory exhausted|std::bad_alloc"
     r"|Killed signal terminated|LLVM ERROR: .*alloc"
 )
+SPELLINGS = {
+    "long int": "int64_t", "long": "int64_t", "int": "int32_t", "short int": "int16_t", "short": "int16_t",
+    "signed char": "int8_t", "unsigned char": "uint8_t", "short unsigned int": "uint16_t",
+    "unsigned int": "uint32_t", "long unsigned int": "uint64_t",
+}  # fmt: skip
+"""The plan's word for a type, by the compiler's."""
 DETAIL_LIMIT = 20_000
 UNSTABLE = frozenset(("timeout", "memory", "size", "compiler"))
 """Kinds that say something about this machine now, and so may not be remembered."""
@@ -127,14 +133,22 @@ def _definition(candidate: Candidate, symbol: str) -> str:
 
 
 def _argument_fault(step: Step, argument: int | None, said: Said) -> str:
-    name = f"argument {step.arguments[argument].name!r}: " if argument is not None else ""
     if found := re.search(r"Other = (.+?)[;\]].*?T = (.+?)[\];]", said.text):
-        return f"{name}it is {found[2]} in the plan and {found[1]} in the source"
+        planned = SPELLINGS.get(found[2], found[2])
+        names = [repr(b.name) for b in step.arguments if b.kind == "scalar" and b.ctype == planned]
+        written = SPELLINGS.get(found[1], found[1])
+        return f"scalar {' or '.join(names)} is {planned} in the plan and {written} in the source"
+    name = f"argument {step.arguments[argument].name!r}: " if argument is not None else ""
     return name + said.text
 
 
 def _without_place(candidate: Candidate, output: str, ended: Ended) -> Failure:
     if found := re.search(r"undefined (?:reference to|symbol:?) [`']?([^'\n]+)", output):
+        if found[1] == "__dso_handle":
+            message = (
+                "a static or thread_local object has a destructor, which would run after the judge; use plain arrays"
+            )
+            return Failure(stage="build", kind="constructor", message=message, detail=output[:DETAIL_LIMIT])
         message = f"{found[1]!r} is declared and used but defined nowhere; define it in the candidate's sources"
         own = next((s.path for s in candidate.sources if f"{s.path}:" in output), "")
         return Failure(stage="build", kind="symbol", message=message, location=own, detail=output[:DETAIL_LIMIT])
