@@ -146,6 +146,9 @@ def flags_for(options: tuple[tuple[str, OptionValue], ...], compiler: Compiler) 
             known = ", ".join(f"{key} ({what})" for key, (what, _, _) in OPTIONS.items())
             return Failure(stage="build", kind="option", message=f"unknown option {name!r}; known are {known}")
         chosen[name] = given
+    if chosen["prefer_vector_width"] and not compiler.machine.startswith(("x86", "i686")):
+        message = f"option 'prefer_vector_width' is for x86 only; this compiler builds for {compiler.machine}"
+        return Failure(stage="build", kind="option", message=message)
     flags = [*BASE_FLAGS]
     for name, given in chosen.items():
         what, default, translate = OPTIONS[name]
