@@ -173,7 +173,8 @@ class ExactBound:
         if not bool(wrong.any()):
             return Finding(True, "accuracy", 0.0, "")
         at = int(wrong.nonzero()[0])
-        text = f"{self.name}[{at}] is {given[at].item()}, truth {self._truth[at].item()}; {int(wrong.sum())} elements differ"
+        text = f"{self.name}[{at}] is {given[at].item()}, truth {self._truth[at].item()}"
+        text += f"; {int(wrong.sum())} elements differ"
         return Finding(False, "accuracy", math.inf, text)
 
 

@@ -37,7 +37,7 @@ def _heavy(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
 
 
 def _constant(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    # So near to one value that rounding to fewer bits errs in the same direction everywhere: sums cannot average it out.
+    # So near to one value that rounding to fewer bits errs in one direction everywhere: sums cannot average it out.
     centre = (1.0 + 2.0 * _unit((1,), g)) * (1 if _unit((1,), g) < 0.5 else -1)
     return centre * (1.0 + 2.0**-14 * _normal(shape, g))
 
@@ -98,7 +98,7 @@ def is_free(spec: TensorSpec, drawn: torch.Tensor) -> bool:
     flat = drawn.reshape(-1)
     sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE)).long()]
     # bfloat16 has few distinct values near 1, so that a quarter is already many.
-    return bool(sample.isfinite().all()) and len(sample.unique()) * 4 >= len(sample)
+    return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
 
 
 def fill_family(

@@ -19,7 +19,7 @@ UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
 """Of the arithmetic that a dtype deserves: half-precision tensors are expected to be summed in float32."""
 
 
-class Widened(TorchDispatchMode):
+class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While active, operators that would make or use narrow floating tensors use float64 instead."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -61,7 +61,7 @@ class Truth:
     def exact(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Returns the outputs in float64 (integers and booleans as they are)."""
         set_state(self._wide, parameters)
-        with Widened():
+        with Widened():  # type: ignore[no-untyped-call]
             outputs = self._reference.call(self._wide, [_fresh_wide(t) for t in inputs])
         return tuple(t.detach().contiguous() for t in outputs)
 
