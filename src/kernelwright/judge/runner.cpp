@@ -171,6 +171,10 @@ struct Filter {
     add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1);
     answer(SECCOMP_RET_ALLOW);
   }
+  void refuse(long number, uint32_t error) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1);
+    answer(SECCOMP_RET_ERRNO | error);
+  }
   // Allowed where argument `index` equals `want`, both halves of it.
   void allow_if_equal(long number, int index, uint32_t want) {
     add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 6);
@@ -229,6 +233,7 @@ void lock_for_running() {
   f.begin();
   common(f);
   f.allow_unless_bits(SYS_mmap, 2, PROT_EXEC, 3, MAP_FIXED | MAP_SHARED);
+  f.refuse(SYS_mremap, ENOMEM);  // realloc then copies
   f.install();
 }
 

@@ -33,6 +33,7 @@ POISONS = (0xFF, 0x5A)
 """Two patterns: a NaN in every floating format, and an ordinary number."""
 MAX_SLOTS = 4096
 FOOTPRINT_LIMIT_BYTES = 1 << 30
+WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REGIONS = ("input", "output", "workspace")
 
 
@@ -120,6 +121,22 @@ class Slots:
         buffer = self._outputs[index]
         start = buffer.offset + slot * buffer.stride
         return self.output.bytes[start : start + buffer.size]
+
+    def words(self, slot: int, index: int) -> torch.Tensor:
+        """Returns one output of a slot as whole numbers of its elements' width, bit for bit."""
+        return self.raw(slot, index).view(WORDS[_itemsize(self._outputs[index])])
+
+    def sampled_words(self, slots: Sequence[int], index: int, places: torch.Tensor) -> torch.Tensor:
+        """Returns the bits of the same places of one output in several slots, a row for each slot."""
+        buffer = self._outputs[index]
+        width = _itemsize(buffer)
+        starts = torch.tensor([(buffer.offset + slot * buffer.stride) // width for slot in slots])
+        return self.output.bytes.view(WORDS[width])[starts[:, None] + places]
+
+    def poison_word(self, index: int, byte: int) -> int:
+        """Returns what an element of an output is, as a whole number, when it holds nothing but the pattern."""
+        width = _itemsize(self._outputs[index])
+        return int.from_bytes(bytes([byte]) * width, "little", signed=width > 1)
 
     def broken_guard(self, slots: Iterable[int]) -> str | None:
         """Returns which output's band was written in these slots, None when all are whole."""
@@ -210,6 +227,10 @@ def _count(spec: TensorSpec) -> int:
 def _spec(buffer: Buffer) -> TensorSpec:
     assert buffer.spec is not None
     return buffer.spec
+
+
+def _itemsize(buffer: Buffer) -> int:
+    return DTYPES[_spec(buffer).dtype].itemsize
 
 
 def _up(number: int, multiple: int) -> int:
