@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Mapping
 from kernelwright.search import Results
 from kernelwright.search.field import Field, Place
 from kernelwright.search.speed import speed
-from kernelwright.types import Candidate, Effort, Proposal, digest
+from kernelwright.types import Candidate, Effort, Point, Proposal, digest
 
 Asking = Generator[tuple[Proposal, ...], Results, None]
 
@@ -76,6 +76,11 @@ class Standings:
     def speed(self, place: Place, effort: Effort) -> float | None:
         """Returns how fast a place was, None where it failed or was not judged with this effort."""
         return self._speeds[effort].get(self._field.digest(place))
+
+    def speeds(self, template: int, effort: Effort) -> dict[Point, float]:
+        """Returns the speed of each point of a template that passed with this effort."""
+        found = ((self._places[key], s) for key, s in self._speeds[effort].items() if key in self._places)
+        return {place.point: s for place, s in found if place.template == template and s is not None}
 
     def best(self, effort: Effort, count: int = 1) -> tuple[Place, ...]:
         """Returns the fastest places that passed with this effort, the fastest first."""

@@ -14,6 +14,7 @@ import random
 from collections.abc import Generator, Iterator
 
 from kernelwright.search import Batches, Results, Turns
+from kernelwright.search.effects import fitted, promising
 from kernelwright.search.field import Field, Place
 from kernelwright.search.standings import Standings
 from kernelwright.types import Parameter, Proposal, Template
@@ -26,6 +27,9 @@ SCREEN_MARGIN = 0.95
 """A neighbour is measured when its screened speed is at least this much of the best's: screening is coarse."""
 STARTS = 2
 """Survivors that are climbed from, from the fastest down."""
+GUESSES = 2
+"""Times that the points which the sample's main effects promise are screened and the effects fitted anew."""
+GUESSED_SHARE = 0.05
 REACH = 6
 """Other values of one parameter that are looked at in one move, the nearest first."""
 MISSES = 500
@@ -47,6 +51,7 @@ class Tune:
         self._field = Field(templates)
         self._standings = Standings(self._field, author=self.name, limit=limit)
         self._seed = seed
+        self._limit = limit
         self._sample_size = max(4, round(SAMPLE_SHARE * limit))
         self._turns = Turns(self._batches())
 
@@ -63,6 +68,8 @@ class Tune:
         defaults = self._field.defaults()
         yield from standings.judge(defaults, "screen")
         yield from standings.judge(self._sample(), "screen")
+        for _ in range(GUESSES):
+            yield from standings.judge(self._guesses(), "screen")
         passed = len(standings.best("screen", self._field.size()))
         yield from standings.judge(standings.best("screen", max(2, round(KEPT_SHARE * passed))), "measure")
         for start in standings.best("measure", STARTS):
@@ -101,6 +108,17 @@ class Tune:
         yield from across
         # The sequence may miss corners of a small space for ever.
         yield from self._field.everywhere(default.template)
+
+    def _guesses(self) -> list[Place]:
+        """Returns unseen places that the main effects of what was screened promise to be fast."""
+        count = max(1, round(GUESSED_SHARE * self._limit))
+        found: list[Place] = []
+        for template in dict.fromkeys(place.template for place in self._standings.best("screen", 3)):
+            space = self._field.templates[template].space
+            effects = fitted(space, self._standings.speeds(template, "screen"))
+            places = (Place(template=template, point=point) for point in promising(space, effects))
+            found += itertools.islice((p for p in places if not self._standings.known(p)), count)
+        return found
 
     # ----------------------------------------------------------------- coordinate search
 
