@@ -20,6 +20,9 @@ from kernelwright.store.damage import problems_of
 from kernelwright.store.migrations import APPLICATION_ID
 from kernelwright.types import Record, digest, value
 
+MIN_ROW_BYTES = 64
+"""A row of any table here holds at least a digest."""
+
 
 @value
 class Salvage:
@@ -115,7 +118,11 @@ def _open(path: Path) -> sqlite3.Connection:
 
 def _rows(db: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
     """Yields the rows of a table that can still be read, one by one past damaged pages."""
-    last = (_read(db, f"SELECT max(rowid) FROM {table}") or (None,))[0] or 0
+    last = (_read(db, f"SELECT max(rowid) FROM {table}") or (None,))[0]
+    if last is None:
+        # The page with the last row is gone: no table has more rows than the file has minimal ones.
+        pages, page_bytes = (_read(db, f"PRAGMA {name}") or (0,) for name in ("page_count", "page_size"))
+        last = pages[0] * page_bytes[0] // MIN_ROW_BYTES
     for rowid in range(1, last + 1):
         row = _read(db, f"SELECT {columns} FROM {table} WHERE rowid = {rowid}")
         if row is not None:
