@@ -355,7 +355,7 @@ def damage(path: Path) -> None:
     data = bytearray(path.read_bytes())
     page = 4096
     assert len(data) > 40 * page
-    for number in range(12, len(data) // page, 5):
+    for number in range(30, len(data) // page, 9):
         data[number * page : number * page + page] = b"\xa5" * page
     path.write_bytes(bytes(data))
 
