@@ -101,3 +101,14 @@ def test_nothing_acknowledged_is_lost_or_judged_again(tmp_path: Path) -> None:
     assert resumed.rows == whole.rows
     assert [row.candidate.parents for row in resumed.rows] == [row.candidate.parents for row in whole.rows]
     assert set(again) == {f"{r.candidate} {r.policy}" for row in whole.rows for _, r in row.records}
+
+
+def test_two_processes_on_one_store_agree(tmp_path: Path) -> None:
+    path = tmp_path / "kept.sqlite"
+    children = [start(path, tmp_path / f"log{number}") for number in range(2)]
+    assert [child.communicate(timeout=120)[0].split()[-1] for child in children] == [b"finished"] * 2
+    with Store(path) as store:
+        assert store.verify() == ()
+        both = optimize(CAPTURE, TARGET, store=store, budget_s=1e9, parts=FakeParts().parts())
+        assert both.judged == 0
+        assert len(list(store.records())) == both.found == sum(len(row.records) for row in both.rows)

@@ -106,28 +106,32 @@ class Session:
         A record is on the disk before it is yielded. Where another process stored a record of the same
         identity meanwhile, that one is yielded.
         """
-        fresh: dict[str, Candidate] = {}
+        fresh: list[Candidate] = []
         for candidate in candidates:
             known = self.stored(candidate, policy)
             if known is None:
-                fresh[digest(candidate)] = candidate
+                fresh.append(candidate)
             else:
                 self.found += 1
                 self._tell(candidate, policy, known, "found")
                 yield candidate, known
-        keys = list(fresh)
-        for batch in (keys[i : i + BATCH] for i in range(0, len(keys), BATCH)):
-            self.say("batch", f"building and judging {len(batch)} candidates ({policy.name})")
-            waiting = {key: fresh[key] for key in batch}
-            for record in judge.judge(tuple(waiting.values()), policy):
-                candidate = waiting.pop(record.candidate)
-                kept = self._keep(record, candidate)
-                self.judged += 1
-                self._take(candidate, policy, kept)
-                self._tell(candidate, policy, kept, "judged")
-                yield candidate, kept
-            if waiting:
-                raise KernelwrightError(f"the judge returned no record for {len(waiting)} candidates")
+        for batch in (fresh[i : i + BATCH] for i in range(0, len(fresh), BATCH)):
+            yield from self._judge_batch(judge, batch, policy)
+
+    def _judge_batch(
+        self, judge: Judging, batch: list[Candidate], policy: Policy
+    ) -> Iterator[tuple[Candidate, Record]]:
+        self.say("batch", f"building and judging {len(batch)} candidates ({policy.name})")
+        waiting = {digest(candidate): candidate for candidate in batch}
+        for record in judge.judge(tuple(waiting.values()), policy):
+            candidate = waiting.pop(record.candidate)
+            kept = self._keep(record, candidate)
+            self.judged += 1
+            self._take(candidate, policy, kept)
+            self._tell(candidate, policy, kept, "judged")
+            yield candidate, kept
+        if waiting:
+            raise KernelwrightError(f"the judge returned no record for {len(waiting)} candidates")
 
     def _keep(self, record: Record, candidate: Candidate) -> Record:
         try:
