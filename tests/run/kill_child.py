@@ -1,7 +1,7 @@
 """One optimisation with a fake judge, to be killed: `kill_child.py STORE LOG`.
 
 The log gets a line `judged ...` before the judge hands over a record and `stored ...` after the
-store acknowledged it.
+store acknowledged it. It prints why the optimisation stopped.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def main(path: str, log: str) -> None:
     with Witnessed(path) as store:
         store.log = Path(log)
         fake = FakeParts(options={"log": Path(log), "pause_s": 0.003})
-        optimize(CAPTURE, TARGET, store=store, budget_s=1e9, parts=fake.parts())
-    print("finished", flush=True)
+        result = optimize(CAPTURE, TARGET, store=store, budget_s=1e9, parts=fake.parts())
+    print(result.stopped, flush=True)
 
 
 if __name__ == "__main__":

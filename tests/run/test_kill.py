@@ -103,6 +103,26 @@ def test_nothing_acknowledged_is_lost_or_judged_again(tmp_path: Path) -> None:
     assert set(again) == {f"{r.candidate} {r.policy}" for row in whole.rows for _, r in row.records}
 
 
+def test_ctrl_c_ends_it_with_an_answer_at_any_moment(tmp_path: Path) -> None:
+    path, log = tmp_path / "kept.sqlite", tmp_path / "log"
+    rng = random.Random(5)
+    for _ in range(5):
+        seen = len(lines_of(log))
+        child = start(path, log)
+        while child.poll() is None and len(lines_of(log)) < seen + 2:
+            time.sleep(0.001)
+        time.sleep(rng.random() * 0.02)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+        assert (child.returncode, out.strip()) == (0, b"interrupted")
+        session = [tuple(line.split()) for line in lines_of(log)[seen:]]
+        judged = {(c, p) for event, c, p in session if event == "judged"}
+        assert judged
+        assert len(judged - set(kept_in(path))) <= 1
+    with Store(path) as store:
+        assert store.verify() == ()
+
+
 def test_two_processes_on_one_store_agree(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
     children = [start(path, tmp_path / f"log{number}") for number in range(2)]
