@@ -61,6 +61,7 @@ class FakeJudge:
     fails_under: tuple[str, ...] = ()
     """Names of policies under which everything fails."""
     forgets: bool = False
+    preparing_s: float = 0.0
 
     def __enter__(self) -> FakeJudge:
         if self.on_event:
@@ -84,6 +85,11 @@ class FakeJudge:
             self.calls.append((digest(candidate), policy.name))
             note(self.log, "judged", record)
             yield record
+
+    def prepare(self, policy: Policy) -> None:
+        time.sleep(self.preparing_s)
+        if self.on_event:
+            self.on_event({"baseline": "eager", "state": "warming", "seconds": 0.5})
 
     def baselines(self, policy: Policy) -> tuple[Measurement, ...]:
         return fake_measurement("eager", 1000.0), fake_measurement("compile:default", 800.0)

@@ -109,7 +109,8 @@ def optimize(
         capture: the problem and its graph.
         target: where the kernel is to run.
         store: what is in it already is not judged again.
-        budget_s: seconds of searching; the final judgements of at most three candidates come after it.
+        budget_s: seconds of searching; the judge's preparation does not count, and the final judgements
+            of at most three candidates come after it.
         parts: the experts, the judge and its policies.
         seed: None goes on with the seed of the last run of this problem here, or draws one.
         on_event: called with each line of progress, from this thread.
@@ -160,26 +161,24 @@ class _Optimisation:
         """Searches, chooses and reports; Ctrl-C ends whichever of them it meets."""
         session = self._session
         try:
-            with self._parts.judge(session.problem, session.target, on_event=self._forward) as judge:
+            with self._parts.judge(session.problem, session.target, on_event=session.hear) as judge:
                 self._search(judge)
                 self._choose(judge)
         except KeyboardInterrupt:
             self._stopped = "interrupted"
             self._recall()
 
-    def _forward(self, event: object) -> None:
-        self._session.say("judge", str(getattr(event, "text", event)))
-
     def _search(self, judge: Judging) -> None:
-        deadline = time.monotonic() + self._budget_s
+        start_s = time.monotonic()
         while batch := self._strategy.ask():
             for policy, proposals in self._by_policy(batch):
                 before = self._session.judged
                 with contextlib.closing(self._session.judge(judge, tuple(proposals), policy)) as records:
                     for candidate, record in records:
                         self._strategy.tell(((proposals[candidate], record),))
-                        # What comes from the store is free.
-                        if self._session.judged > before and time.monotonic() >= deadline:
+                        # What comes from the store is free, and so is what the judge prepares.
+                        spent_s = time.monotonic() - start_s - self._session.preparing_s
+                        if self._session.judged > before and spent_s >= self._budget_s:
                             self._stopped = "budget"
                             return
 
@@ -206,6 +205,7 @@ class _Optimisation:
                     self._best, self._report = candidate, record
                     return
         session.say("stage", "no kernel to report; timing the baselines")
+        session.prepare(judge, parts.report)
         self._baselines = judge.baselines(parts.report)
 
     def _finalists(self) -> tuple[Candidate, ...]:
@@ -303,5 +303,5 @@ def judge_candidate(
     if known is not None:
         session.say("found", "judged before; this is the stored record", record=known, candidate=candidate)
         return known
-    with judge(problem, target, on_event=lambda event: session.say("judge", str(getattr(event, "text", event)))) as it:
+    with judge(problem, target, on_event=session.hear) as it:
         return next(record for _, record in session.judge(it, (candidate,), policy))

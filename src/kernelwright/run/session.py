@@ -34,6 +34,9 @@ class Judging(Protocol):
     def baselines(self, policy: Policy) -> tuple[Measurement, ...]:
         """Returns the times of the baselines alone."""
 
+    def prepare(self, policy: Policy) -> None:
+        """Makes what all candidates share: the reference's truth, compiled baselines."""
+
 
 class JudgeFactory(Protocol):
     """Makes a judge for one problem on one target; a class such as `judge.Judge` is one."""
@@ -41,7 +44,7 @@ class JudgeFactory(Protocol):
     def __call__(
         self, problem: Problem, target: Target, *, on_event: Callable[..., None] | None = None
     ) -> AbstractContextManager[Judging]:
-        """Returns the judge, to be used in a `with` statement."""
+        """Returns the judge, to be used in a `with` statement; it reports events as text or dictionaries."""
 
 
 OnEvent = Callable[[Event], None]
@@ -70,12 +73,15 @@ class Session:
         self.problem = problem
         self.target = target
         self.judged = self.found = 0
+        self.preparing_s = 0.0
+        """Seconds that the judge spent on what no candidate is to blame for."""
         self._store = store
         self._on_event = on_event
         self._start_s = time.monotonic()
         self._keys = (store.put(problem), store.put(target))
         self._policies = {policy.name: store.put(policy) for policy in policies}
         self._candidates: dict[str, Candidate] = {}
+        self._prepared: set[str] = set()
         self._records: dict[str, dict[str, Record]] = {name: {} for name in self._policies}
 
     @property
@@ -121,6 +127,7 @@ class Session:
     def _judge_batch(
         self, judge: Judging, batch: list[Candidate], policy: Policy
     ) -> Iterator[tuple[Candidate, Record]]:
+        self.prepare(judge, policy)
         self.say("batch", f"building and judging {len(batch)} candidates ({policy.name})")
         waiting = {digest(candidate): candidate for candidate in batch}
         for record in judge.judge(tuple(waiting.values()), policy):
@@ -132,6 +139,25 @@ class Session:
             yield candidate, kept
         if waiting:
             raise KernelwrightError(f"the judge returned no record for {len(waiting)} candidates")
+
+    def prepare(self, judge: Judging, policy: Policy) -> None:
+        """Makes the judge ready for a policy, once, and keeps the time that it took apart."""
+        if policy.name in self._prepared:
+            return
+        self.say("stage", f"preparing the judge ({policy.name})")
+        start_s = time.monotonic()
+        judge.prepare(policy)
+        self.preparing_s += time.monotonic() - start_s
+        self._prepared.add(policy.name)
+
+    def hear(self, news: object) -> None:
+        """Passes on what the judge says about its own work."""
+        if isinstance(news, dict):
+            known = {str(name): item for name, item in news.items()}
+            subject = f"baseline {known.pop('baseline')}: " if "baseline" in known else ""
+            state = [str(known.pop("state"))] if "state" in known else []
+            news = subject + ", ".join([*state, *(f"{name} {item}" for name, item in known.items())])
+        self.say("judge", str(news))
 
     def _keep(self, record: Record, candidate: Candidate) -> Record:
         try:
