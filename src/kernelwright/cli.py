@@ -53,7 +53,7 @@ class Seconds(click.ParamType):
         return float(match[1]) * UNITS[match[2]]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True})
 @click.version_option(VERSION, prog_name="kernelwright")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
