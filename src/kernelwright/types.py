@@ -424,6 +424,8 @@ class Judgement:
     comparisons: tuple[Comparison, ...] = ()
     noise: float | None = None
     """Half-width of the A/A run's interval around 1: wins below it are ties."""
+    notes: tuple[str, ...] = note(default=())
+    """What was left out and why: input families that do not apply, baselines that do not work here."""
 
     def against(self, baseline: str) -> Comparison | None:
         """Returns the comparison with one baseline, None where it was not timed."""

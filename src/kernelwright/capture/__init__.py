@@ -54,7 +54,7 @@ def load(
     try:
         captured = worker.request("capture", deadline_s=DEADLINE_S, on_event=step, problem=problem)
     except DeadlineExceeded:
-        message = f"{source} did not finish {steps[-1]!r} within {DEADLINE_S:.0f} s"
+        message = f"{source} did not finish {steps[-1]!r} within {DEADLINE_S:g} s"
         raise SourceError(message, "use smaller shapes, or look for an endless loop") from None
     except WorkerDied as error:
         message = f"{source} ended its own process while {steps[-1]}: {error.message}"

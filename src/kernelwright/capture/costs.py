@@ -30,13 +30,13 @@ FREE = frozenset(
     full_like arange scalar_tensor empty constant_pad_nd gather index index_select embedding repeat flip
     diagonal scatter select_scatter slice_scatter topk sort argmax argmin any where eq ne lt le gt ge logical_and
     logical_or logical_not logical_xor bitwise_not bitwise_and bitwise_or isnan isinf alias detach lift_fresh_copy
-    reflection_pad2d replication_pad2d upsample_nearest2d masked_fill max_pool2d_with_indices zeros ones""".split()
+    reflection_pad2d replication_pad2d upsample_nearest2d masked_fill max_pool2d_with_indices zeros ones""".split()  # noqa: SIM905  (a list of words)
 )
 """These move, choose or compare; none of them is counted as arithmetic."""
 POINTWISE = frozenset(
     """add sub rsub mul div neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal pow tanh sigmoid relu gelu
     erf sin cos tan sinh cosh asin acos atan atan2 floor ceil round trunc sign clamp clamp_min clamp_max minimum maximum
-    leaky_relu hardtanh elu fmod remainder lerp square silu hardswish hardsigmoid softplus""".split()
+    leaky_relu hardtanh elu fmod remainder lerp square silu hardswish hardsigmoid softplus""".split()  # noqa: SIM905  (a list of words)
 )
 PER_INPUT = {
     "sum": 1,
@@ -138,7 +138,9 @@ def _node_flops(node: Node, specs: dict[Ref, TensorSpec | ResultSpec]) -> int | 
     if base in ("addmm", "baddbmm"):
         return 2 * size * operands[1].shape[-1] + size
     if base == "convolution":
-        return size * (2 * prod(operands[1].shape[1:]) + (len(operands) > 2)) if not node.argument("transposed") else None
+        return (
+            size * (2 * prod(operands[1].shape[1:]) + (len(operands) > 2)) if not node.argument("transposed") else None
+        )
     if base in ("avg_pool2d", "avg_pool3d"):
         kernel = node.argument("kernel_size")
         return size * prod(k for k in kernel if isinstance(k, int)) if isinstance(kernel, tuple) else None

@@ -15,7 +15,7 @@ KEYWORDS = frozenset(
     mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
     reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch
     template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
-    wchar_t while xor xor_eq typeof""".split()
+    wchar_t while xor xor_eq typeof""".split()  # noqa: SIM905  (a list of words)
 )
 """Words that C++17, C++20 or GNU C++ keep for themselves."""
 
@@ -23,7 +23,7 @@ TAKEN = frozenset(
     """abs acos asin assert atan atan2 calloc cbrt ceil cos cosh errno erf erfc exp exp2 exp10 expm1 fabs floor fma fmax
     fmin fmod free frexp hypot isfinite isinf isnan ldexp lgamma log log10 log1p log2 malloc max memcpy memmove memset
     min modf nan nearbyint pow remainder rint round signbit sin sinh sqrt std tan tanh tgamma trunc
-    EOF NULL NAN INFINITY""".split()
+    EOF NULL NAN INFINITY""".split()  # noqa: SIM905  (a list of words)
 )
 """Names of the C library that kernels use: a tensor of that name would hide one from the kernel."""
 

@@ -34,6 +34,9 @@ def collect(main: SourceFile, tree: ast.Module, folder: Path) -> tuple[SourceFil
             for name in _files(module, folder):
                 if name in found:
                     continue
+                if not (folder / name).exists():
+                    found[name] = SourceFile(path=name, text="")
+                    continue
                 file, parsed = read(folder / name, name)
                 found[name] = file
                 pending.append((PurePosixPath(name), parsed))
@@ -92,7 +95,10 @@ def _imported(path: PurePosixPath, tree: ast.Module, main: str) -> Iterator[tupl
 
 
 def _files(module: tuple[str, ...], folder: Path) -> Iterator[str]:
-    """Yields the paths, relative to the folder, of the files that importing a module runs."""
+    """Yields the paths, relative to the folder, of the files that importing a module runs.
+
+    A folder without `__init__.py` yields one all the same: carried empty, it resolves elsewhere too.
+    """
     if module[0] in sys.stdlib_module_names or module[0] in ("torch", "numpy", "kernelwright"):
         return
     for depth in range(1, len(module) + 1):
@@ -103,5 +109,7 @@ def _files(module: tuple[str, ...], folder: Path) -> Iterator[str]:
         elif (folder / f"{stem}.py").is_file():
             yield f"{stem}.py"
             return
-        elif not (folder / stem).is_dir():
+        elif (folder / stem).is_dir() and any((folder / stem).glob("**/*.py")):
+            yield f"{stem}/__init__.py"
+        else:
             return

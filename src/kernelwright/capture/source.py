@@ -41,14 +41,17 @@ def draft(source: str, *, inputs: tuple[str, ...] = (), evaluation: bool = False
     files = siblings.collect(main, tree, folder)
     if function is None:
         _check_contract(tree, path, inputs)
-        arguments, entry, name = (), "Model", path.stem
-    else:
-        definition = _find_function(tree, function, path)
-        arguments = _arguments(definition, inputs, f"{path}:{function}")
-        entry, name = function, f"{path.stem}.{function}"
-        tree = definition  # type: ignore[assignment]  (both have a docstring)
+        description = _summary(tree)
+        return _problem(path.stem, files, "Model", evaluation=evaluation, description=description, origin=str(folder))
+    definition = _find_function(tree, function, path)
     return _problem(
-        name, files, entry, inputs=arguments, evaluation=evaluation, description=_summary(tree), origin=str(folder)
+        f"{path.stem}.{function}",
+        files,
+        function,
+        inputs=_arguments(definition, inputs, f"{path}:{function}"),
+        evaluation=evaluation,
+        description=_summary(definition),
+        origin=str(folder),
     )
 
 

@@ -33,7 +33,7 @@ ALIASES = {
     "u8": "uint8",
     "i8": "int8",
 }
-FORM = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*(?:=(.*))?", re.ASCII)
+FORM = re.compile(r"\s*(?:torch\.)?([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*(?:=(.*))?", re.ASCII)
 EXAMPLE = '"float32[4096,1024]" or "int64[512]=0..31999"'
 
 
@@ -51,7 +51,7 @@ def parse(text: str, name: str) -> TensorSpec:
     if match is None:
         raise UserError(f"--input {text!r} is not a dtype with a shape", f"write it like {EXAMPLE}")
     dtype, sizes, interval = match.groups()
-    _check_dtype(dtype.removeprefix("torch."), text)
+    _check_dtype(dtype, text)
     low, high = _range(interval.strip(), dtype, text) if interval is not None else (None, None)
     return TensorSpec(name=name, shape=_shape(sizes, text), dtype=dtype, role="input", low=low, high=high)
 
@@ -69,7 +69,9 @@ def _shape(sizes: str, text: str) -> tuple[int, ...]:
         return ()
     parts = [part.strip() for part in sizes.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts):
-        raise UserError(f"--input {text!r}: sizes must be whole numbers with commas between", f"write it like {EXAMPLE}")
+        raise UserError(
+            f"--input {text!r}: sizes must be whole numbers with commas between", f"write it like {EXAMPLE}"
+        )
     shape = tuple(int(part) for part in parts)
     if 0 in shape:
         raise UserError(f"--input {text!r} has no elements", "use sizes of at least 1")

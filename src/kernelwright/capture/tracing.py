@@ -52,6 +52,12 @@ IDENTITIES = frozenset(
 )
 """In a functional graph these give their first argument back where shape, dtype and strides are the same."""
 
+CANONICAL = {"aten._embedding_bag_forward_only.default": "aten._embedding_bag.default"}
+"""Operators of the same schema and values that export chooses between by whether gradients are wanted."""
+
+SIZED = frozenset({"aten.view.default", "aten.expand.default"})
+"""Their `size` is written out: no -1 that a reader would have to resolve."""
+
 DTYPES = {
     getattr(torch, name): name
     for name in ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
@@ -90,15 +96,25 @@ def _export(module: torch.nn.Module, arguments: Sequence[object]) -> torch.expor
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            table = torch.export.default_decompositions()
+            # The table's keys are overloads; its types are not annotated in every version of torch.
+            table: Any = torch.export.default_decompositions()
             for packet in (getattr(torch.ops.aten, name) for name in KEPT):
                 for overload in packet.overloads():
                     table.pop(getattr(packet, overload), None)
-            program = torch.export.export(module, tuple(arguments), strict=False)
-            return program.run_decompositions(table)
-    except Exception as error:  # noqa: BLE001  (export raises whatever its many stages raise)
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise Untraceable(f"torch.export: {type(error).__name__}: {lines[0] if lines else 'no message'}"[:300]) from error
+            program: Any = torch.export.export(module, tuple(arguments), strict=False).run_decompositions(table)
+    except Exception as error:  # export raises whatever its many stages raise
+        raise Untraceable(_reason(error)) from error
+    assert isinstance(program, torch.export.ExportedProgram)
+    return program
+
+
+def _reason(error: Exception) -> str:
+    """Returns one line that says what export could not follow."""
+    kind = type(error).__name__
+    if "DataDependent" in kind:
+        return "control flow or a shape depends on the values of a tensor"
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return f"torch.export: {kind}: {first}"[:300]
 
 
 class _Builder:
@@ -136,9 +152,8 @@ class _Builder:
         if not isinstance(tensor, torch.Tensor):
             raise Untraceable(f"{target} is a {type(tensor).__name__} that the reference holds")
         if tensor.numel() > MAX_LITERAL:
-            raise Untraceable(
-                f"{target} is a literal tensor of {tensor.numel()} elements (at most {MAX_LITERAL}); register it as a buffer"
-            )
+            size = f"{tensor.numel()} elements, more than {MAX_LITERAL}"
+            raise Untraceable(f"{target} is a literal tensor of {size}; register it as a buffer")
         (name,) = names.identifiers([target.rpartition(".")[2]], taken=self.taken)
         self.taken.append(name)
         spec = _result(tensor, target)
@@ -161,18 +176,21 @@ class _Builder:
         if target._schema.is_mutable:
             raise Untraceable(f"{target} changes its arguments")
         arguments = tuple((name, self._argument(item, str(target))) for name, item in _named(node, target))
-        value = node.meta.get("val")
+        value: Any = node.meta.get("val")
         several = isinstance(value, tuple | list)
-        results = tuple(_maybe_result(item, str(target)) for item in (value if several else (value,)))
+        results = tuple(_maybe_result(item, str(target)) for item in (tuple(value) if several else (value,)))
+        op = CANONICAL.get(str(target), str(target))
+        if op in SIZED and results[0] is not None:
+            arguments = tuple((key, results[0].shape if key == "size" else item) for key, item in arguments)
         first = arguments[0][1] if arguments else None
-        if str(target) in IDENTITIES and isinstance(first, Ref) and self.specs.get(first) == results[0]:
+        if op in IDENTITIES and isinstance(first, Ref) and self.specs.get(first) == results[0]:
             self.refs[node.name] = first
             return
         (name,) = names.identifiers([node.name], taken=self.taken)
         self.taken.append(name)
         self.refs[node.name] = Ref(name=name)
         self.specs.update({Ref(name=name, index=i): spec for i, spec in enumerate(results) if spec is not None})
-        self.nodes.append(Node(name=name, op=str(target), arguments=arguments, results=results))
+        self.nodes.append(Node(name=name, op=op, arguments=arguments, results=results))
 
     def _argument(self, item: Any, where: str) -> Arg:
         if isinstance(item, torch.fx.Node):
@@ -222,7 +240,8 @@ def used(node: Node) -> set[str]:
 def _named(node: torch.fx.Node, target: torch._ops.OpOverload) -> list[tuple[str, Any]]:
     """Returns every argument of the schema with its value, defaults filled in, short lists expanded."""
     named = []
-    for position, parameter in enumerate(target._schema.arguments):
+    parameters: Any = target._schema.arguments
+    for position, parameter in enumerate(parameters):
         if position < len(node.args):
             item: Any = node.args[position]
         elif parameter.name in node.kwargs:

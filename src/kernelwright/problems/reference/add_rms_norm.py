@@ -1,4 +1,4 @@
-"""Residual add and RMSNorm before the feed-forward block of Llama 3 8B: gives the normed states and the new residual."""
+"""Residual add and RMSNorm of Llama 3 8B: gives the normed states and the new residual."""
 
 import torch
 import torch.nn as nn

@@ -1,0 +1,275 @@
+"""How wrong an output may be, and whether it is.
+
+The rule. Elements are grouped by the binade of the truth (groups with few elements are joined to
+the next one down). In each group the largest and the root-mean-square error of the candidate
+against float64 truth may be `max_factor` and `rms_factor` times what the reference itself shows in
+the same group on the same inputs in its own dtype. Below a floor of `floor_ulps` units in the last
+place of the output's dtype (a quarter of that for the root mean square), plus the smallest normal
+number, an error always passes.
+
+Two things keep luck out of it. Where a group has few elements (a scalar loss is a group of one),
+the reference may be exact by chance; there its error is taken to be at least the change of the
+truth when every input moves by one rounding (an answer that is exact for inputs that round to the
+same numbers is right: backward stability). And a sum of K terms in another order errs by another
+sample of something that grows like sqrt(K) u (Higham & Mary 2019, probabilistic bound): factors
+and floor grow with sqrt(K) / 8, where K is the number of input elements for each output element, so
+that up to K = 4096 nothing changes.
+
+Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
+Does not cover: errors that stay within the reference's own in the same binade; ties in operators
+    whose order PyTorch leaves open (top-k, sort): there only determined elements are compared.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernelwright.judge.truth import arithmetic_roundoff
+from kernelwright.types import Problem, ToleranceRule
+
+SMALL_GROUP = 32
+"""Groups with fewer elements are joined to the next binade down."""
+LUCK_GROUP = 256
+"""Below this many elements the reference's own error is one sample, not a scale."""
+RMS_GROUP = 32
+"""A root mean square of fewer elements says no more than their maximum."""
+TIES_LEFT_OPEN = re.compile(r"\b(topk|sort|argsort|msort|kthvalue|median|nanmedian|mode)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the comparison of one output with its bound found."""
+
+    passed: bool
+    check: str
+    """The name of the check that failed; `accuracy` when none did."""
+    ratio: float
+    """The largest error as a fraction of what is allowed."""
+    evidence: str
+
+
+class FloatBound:
+    """What is allowed for one floating output on one draw."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        truth: torch.Tensor,
+        own: torch.Tensor,
+        nearby: Sequence[torch.Tensor],
+        rule: ToleranceRule,
+        terms: float,
+    ) -> None:
+        self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
+        self.truth = truth.reshape(-1).double()
+        own64 = own.reshape(-1).double()
+        self._kinds = kinds(self.truth.to(own.dtype))
+        self._own_kinds = kinds(own64)
+        self._finite = (self._kinds == 0) & self.truth.isfinite()
+        counted = self._finite & (self._own_kinds == 0)
+        self.groups, self._group = grouped(self.truth, counted, own.dtype)
+        own_error = torch.where(counted, (own64 - self.truth).abs(), 0.0)
+        most, rms, count = self._by_group(own_error, counted)
+        if nearby:
+            few = count < LUCK_GROUP
+            for other in nearby:
+                moved = torch.where(counted, (other.reshape(-1).double() - self.truth).abs().nan_to_num(0.0, 0.0), 0.0)
+                far, spread, _ = self._by_group(moved, counted)
+                most = torch.where(few, torch.maximum(most, far), most)
+                rms = torch.where(few, torch.maximum(rms, spread), rms)
+        growth = math.sqrt(max(1.0, terms)) / 8.0
+        self.own_most, self.own_rms = most, rms
+        floor = floor_of(self.truth, own.dtype, rule.floor_ulps, growth)
+        self.allowed = torch.maximum(max(rule.max_factor, growth) * most[self._group], floor)
+        # Squares of the floor average to the floor of the root mean square.
+        _, rms_floor, _ = self._by_group(torch.where(counted, floor / 4.0, 0.0), counted)
+        self.allowed_rms = torch.maximum(max(rule.rms_factor, growth / 2.0) * rms, rms_floor)
+        self._counted, self._count = counted, count
+
+    @property
+    def size_bytes(self) -> int:
+        """Returns about how much memory the bound holds."""
+        return self.truth.numel() * 30
+
+    def check(self, output: torch.Tensor) -> Finding:
+        """Compares a candidate's output with the truth."""
+        given = output.reshape(-1).double()
+        found = kinds(given)
+        wrong = (found != self._kinds) & (found != self._own_kinds)
+        if bool(wrong.any()):
+            at = int(wrong.nonzero()[0])
+            return self._fault("non-finite", at, given, f"{int(wrong.sum())} elements differ in kind")
+        error = torch.where(self._finite & (found == 0), (given - self.truth).abs(), 0.0)
+        share = error / self.allowed
+        worst = int(share.argmax()) if len(share) else 0
+        ratio = float(share[worst]) if len(share) else 0.0
+        if ratio > 1.0:
+            detail = f"error {float(error[worst]):.3g} > {float(self.allowed[worst]):.3g} allowed"
+            return self._fault("accuracy", worst, given, f"{detail}; {int((share > 1).sum())} elements", ratio)
+        _, rms, _ = self._by_group(torch.where(self._counted, error, 0.0), self._counted)
+        excess = torch.where(self._count >= RMS_GROUP, rms / self.allowed_rms, 0.0)
+        if len(excess) and float(excess.max()) > 1.0:
+            group = int(excess.argmax())
+            text = (
+                f"{self.name}: root-mean-square error {float(rms[group]):.3g} > {float(self.allowed_rms[group]):.3g} "
+                f"allowed among {int(self._count[group])} elements of one magnitude"
+            )
+            return Finding(False, "accuracy", float(excess[group]), text)
+        return Finding(True, "accuracy", max(ratio, float(excess.max()) if len(excess) else 0.0), "")
+
+    def _by_group(self, error: torch.Tensor, counted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        group, number = self._group, self.groups
+        most = torch.zeros(number, dtype=torch.float64).scatter_reduce_(0, group, error, "amax")
+        squares = torch.bincount(group, weights=error.square(), minlength=number)
+        count = torch.bincount(group, weights=counted.double(), minlength=number)
+        return most, (squares / count.clamp(min=1)).sqrt(), count
+
+    def _fault(self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf) -> Finding:
+        index = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
+        text = f"{self.name}[{index}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
+        return Finding(False, check, ratio, text)
+
+
+class ExactBound:
+    """What is allowed for one integer or boolean output on one draw: the truth, or what the reference gives.
+
+    Elements whose truth changes when the inputs move by one rounding are left out where rounding
+    decided (truth and reference differ somewhere) or where PyTorch leaves the order of ties open.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        truth: torch.Tensor,
+        own: torch.Tensor,
+        nearby: Sequence[torch.Tensor],
+        ties_open: bool,
+    ) -> None:
+        self.name, self.shape = name, tuple(own.shape)
+        self._truth, self._own = truth.reshape(-1), own.reshape(-1)
+        self._open = torch.zeros(self._truth.shape, dtype=torch.bool)
+        if ties_open or not torch.equal(self._truth, self._own):
+            for other in nearby:
+                self._open |= other.reshape(-1) != self._truth
+
+    @property
+    def size_bytes(self) -> int:
+        """Returns about how much memory the bound holds."""
+        return self._truth.numel() * 17
+
+    def check(self, output: torch.Tensor) -> Finding:
+        """Compares a candidate's output with the truth, element for element."""
+        given = output.reshape(-1)
+        wrong = (given != self._truth) & (given != self._own) & ~self._open
+        if self._open.any():
+            wrong |= self._open & ((given < self._truth.min()) | (given > self._truth.max()))
+        if not bool(wrong.any()):
+            return Finding(True, "accuracy", 0.0, "")
+        at = int(wrong.nonzero()[0])
+        text = f"{self.name}[{at}] is {given[at].item()}, truth {self._truth[at].item()}"
+        text += f"; {int(wrong.sum())} elements differ"
+        return Finding(False, "accuracy", math.inf, text)
+
+
+Bound = FloatBound | ExactBound
+
+
+def terms_of(problem: Problem, output: int) -> float:
+    """Returns how many input elements there are for each element of an output, at least 1."""
+    most = max((math.prod(s.shape) for s in problem.inputs + problem.parameters), default=1)
+    return max(1.0, most / max(1, math.prod(problem.outputs[output].shape)))
+
+
+def ties_left_open(problem: Problem) -> bool:
+    """Tells whether the reference names an operator whose order among equals PyTorch leaves open."""
+    return any(TIES_LEFT_OPEN.search(file.text) for file in problem.reference)
+
+
+def bounds_for(
+    problem: Problem,
+    *,
+    truth: Sequence[torch.Tensor],
+    own: Sequence[torch.Tensor],
+    nearby: Sequence[Sequence[torch.Tensor]],
+) -> tuple[Bound, ...]:
+    """Returns the bound of every output on one draw.
+
+    Args:
+        problem: whose outputs and tolerance rule these are.
+        truth: outputs in float64.
+        own: outputs in the reference's own precision.
+        nearby: the truth for inputs moved by one rounding, any number of times.
+    """
+    made: list[Bound] = []
+    for index, spec in enumerate(problem.outputs):
+        moved = [outputs[index] for outputs in nearby]
+        if own[index].is_floating_point():
+            made.append(
+                FloatBound(
+                    spec.name,
+                    truth=truth[index],
+                    own=own[index],
+                    nearby=moved,
+                    rule=problem.tolerance,
+                    terms=terms_of(problem, index),
+                )
+            )
+        else:
+            made.append(
+                ExactBound(
+                    spec.name, truth=truth[index], own=own[index], nearby=moved, ties_open=ties_left_open(problem)
+                )
+            )
+    return tuple(made)
+
+
+def kinds(values: torch.Tensor) -> torch.Tensor:
+    """Returns 0 for finite numbers, 1 for NaN, 2 and 3 for plus and minus infinity."""
+    if bool(values.isfinite().all()):
+        return torch.zeros(values.shape, dtype=torch.uint8)
+    kind = values.isnan().to(torch.uint8)
+    kind[values == math.inf] = 2
+    kind[values == -math.inf] = 3
+    return kind
+
+
+def exponents(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Returns the binade of each value, subnormal numbers and zero in the lowest one of the dtype."""
+    lowest = int(math.log2(torch.finfo(dtype).tiny))
+    exponent = torch.frexp(values).exponent
+    return torch.where(values == 0, lowest, exponent).clamp(lowest, 1100).long()
+
+
+def grouped(truth: torch.Tensor, counted: torch.Tensor, dtype: torch.dtype) -> tuple[int, torch.Tensor]:
+    """Returns the number of groups and the group of each element (0 for those not counted)."""
+    exponent = exponents(torch.where(counted, truth, 0.0), dtype)
+    lowest = int(exponent.min()) if len(exponent) else 0
+    counts = torch.bincount((exponent - lowest)[counted]).tolist()
+    group_of, group, size = [0] * max(1, len(counts)), 0, 0
+    for position in range(len(counts) - 1, -1, -1):
+        group_of[position] = group
+        size += counts[position]
+        if size >= SMALL_GROUP:
+            group, size = group + 1, 0
+    if size and group and sum(counts):
+        # The rest at the low end is too few: it belongs to the group above.
+        group_of = [min(g, group - 1) for g in group_of]
+        group -= 1
+    member = torch.tensor(group_of)[(exponent - lowest).clamp(max=len(group_of) - 1)]
+    return max(group_of) + 1, torch.where(counted, member, 0)
+
+
+def floor_of(truth: torch.Tensor, dtype: torch.dtype, ulps: float, growth: float) -> torch.Tensor:
+    """Returns the error that always passes, for each element."""
+    info = torch.finfo(dtype)
+    magnitude = truth.abs().nan_to_num(0.0, info.max, info.max)
+    unit = info.eps * torch.ldexp(torch.ones_like(magnitude), torch.frexp(magnitude).exponent - 1)
+    sums = growth * arithmetic_roundoff(dtype) * magnitude
+    return torch.maximum(ulps * unit, sums) + info.tiny
