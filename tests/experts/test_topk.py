@@ -53,6 +53,17 @@ def test_rows_of_a_table(tmp_path: Path) -> None:
     check(tmp_path, Traced(find, torch.randn(11, 130), torch.randn(130, 9)))
 
 
+def test_best_proposals_by_their_best_class_and_their_boxes(tmp_path: Path) -> None:
+    def find(logits: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        scores, indices = torch.topk(logits.max(dim=-1).values, 90, dim=1)
+        return scores, boxes.gather(1, indices.unsqueeze(-1).expand(-1, -1, 4))
+
+    torch.manual_seed(0)
+    boxes = torch.randn(3, 500, 4)
+    traced = Traced(find, torch.randn(3, 500, 20), boxes)
+    check(tmp_path, traced, (strange(3, 500, 20), boxes), (_ties(3, 500, 20), boxes))
+
+
 def test_router_of_experts(tmp_path: Path) -> None:
     """Softmax of all scores, the k best of them, their shares."""
 

@@ -134,7 +134,7 @@ def _space(work: Bags, target: Target) -> Space:
     lanes = lanes if width >= lanes[0] else (lanes[1], lanes[0])
     need = -(-width // lanes[0])
     tiles = (min(need, 8), *(t for t in (16, 4, 2) if t <= need))
-    return space(lanes=lanes, vectors=tiles, ahead=(8, 16, 4, 32, 0), threads=thread_counts(target), bags=(16, 64, 4))
+    return space(lanes=lanes, vectors=tiles, ahead=(16, 32, 8, 4, 0), threads=thread_counts(target), bags=(16, 64, 4))
 
 
 def _emit(problem: Problem, work: Bags, point: Point) -> Candidate | Failure:

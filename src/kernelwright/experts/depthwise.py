@@ -40,13 +40,14 @@ def depthwise_space(work: Depthwise, target: Target) -> Space:
     """Returns the schedules: lanes, register tile, rows copied at once, threads."""
     lanes = vector_lanes(target)
     wide, narrow = (-(-work.columns.made // n) * n for n in lanes)
-    if narrow < wide and narrow - work.columns.made < lanes[1] // 2:
-        lanes = (lanes[1], lanes[0])
     made = work.rows.made
     heavy = work.rows.taps * work.columns.taps > 9
+    # Few taps: no lane should be idle. Many: the wider vector wins although some are.
+    if narrow < wide and not heavy:
+        lanes = (lanes[1], lanes[0])
     tiles = tuple(r for r in ((8, 4, 2, 1) if heavy else (4, 8, 2, 1)) if r <= made)
     vectors = (4, 8, 1, 2) if made == 1 else (1, 2)
-    bands = tuple(b for b in (made, 32, 16) if b <= made)
+    bands = tuple(b for b in ((made, 32, 16) if heavy else (32, made, 16)) if b <= made)
     return space(lanes=lanes, rows=tiles, vectors=vectors, band=bands, threads=thread_counts(target))
 
 

@@ -11,54 +11,20 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from kernelwright.experts.chain import Expression, Leaf, Lines, Reader, Unsupported, leaves, shaped
-from kernelwright.experts.kernel import candidate, indented, pointer, space, thread_counts, vector_lanes
+from kernelwright.experts.chain import Expression, Leaf, Reader, Unsupported, leaves, shaped
+from kernelwright.experts.kernel import candidate, space, thread_counts, vector_lanes
 from kernelwright.experts.protocol import Answer
 from kernelwright.experts.selection import selection_code
 from kernelwright.experts.tail import source
+from kernelwright.experts.topk_code import Made, Output, Selection, direct_scores, expressions, row_loop
 from kernelwright.experts.views import VIEW_OPS, Wiring, sequence, whole_number
 from kernelwright.graph import Arg, Graph, Node, Ref
-from kernelwright.types import Candidate, Failure, Point, Problem, Refusal, Space, Target, Template, TensorSpec, value
+from kernelwright.types import Candidate, Failure, Point, Problem, Refusal, Space, Target, Template, TensorSpec
 
 ROWS_AT = {"aten.index.Tensor": ("self", "indices"), "aten.embedding.default": ("weight", "indices")}
 
-
-@value
-class Made:
-    """Something that each row's k results are turned into, before the outputs."""
-
-    name: str
-    kind: str
-    """gather, softmax or sum."""
-    of: Expression | None = None
-    """What it is made of, over (rows, k); gathers have a table instead."""
-    table: TensorSpec | None = None
-
-
-@value
-class Output:
-    """One output: an expression over (rows, k), the indices, or rows of a table."""
-
-    out: TensorSpec
-    expression: Expression | None = None
-    table: TensorSpec | None = None
-
-
-@value
-class Selection:
-    """One top-k with its prologue and all that follows."""
-
-    core: str
-    scores: Expression
-    """Over (rows, length)."""
-    softmax: bool
-    """Whether the softmax of the scores is what is searched."""
-    rows: int
-    length: int
-    count: int
-    largest: bool
-    made: tuple[Made, ...]
-    outputs: tuple[Output, ...]
+LONGEST_BUFFER = 1 << 18
+"""The most scores of a row that are computed before they are searched."""
 
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
@@ -86,21 +52,32 @@ def _read(wiring: Wiring, core: Node) -> Selection:
     if values.dtype != "float32" or prod(values.shape) == 0:
         raise Unsupported(f"values of {values.dtype} and shape {values.shape}")
     rows, length, count = prod(shape[:-1]), shape[-1], values.shape[-1]
-    node = wiring.maker(scores)
+    node, inner = wiring.maker(scores), 0
     softmax = node is not None and node.op == "aten._softmax.default"
     if node is not None and softmax:
         if whole_number(node.argument("dim")) % len(shape) != len(shape) - 1:
             raise Unsupported("a softmax over another dimension before it")
         scores = _tensor(node.argument("self"))
-    expression = shaped(Reader(wiring).read(scores), (rows, length))
+    elif node is not None and _is_maximum(wiring, node, scores):
+        scores = _tensor(node.argument("self"))
+        inner = wiring.shape(scores)[-1]
+    expression = shaped(Reader(wiring).read(scores), (rows, length, inner) if inner else (rows, length))
     follower = _Follower(wiring, core, rows, count)
     outputs = tuple(
         follower.output(ref, spec) for ref, spec in zip(wiring.graph.outputs, wiring.problem.outputs, strict=True)
     )
     return Selection(
-        core=core.name, scores=expression, softmax=softmax, rows=rows, length=length, count=count,
+        core=core.name, scores=expression, inner=inner, softmax=softmax, rows=rows, length=length, count=count,
         largest=bool(core.argument("largest")), made=tuple(follower.made.values()), outputs=outputs,
     )  # fmt: skip
+
+
+def _is_maximum(wiring: Wiring, node: Node, used: Ref) -> bool:
+    """Says whether a node takes the maximum over the last dimension, which vanishes."""
+    if node.op not in ("aten.max.dim", "aten.amax.default") or used.index or node.argument("keepdim"):
+        return False
+    rank = len(wiring.shape(_tensor(node.argument("self"))))
+    return [whole_number(d) % rank for d in sequence(node.argument("dim"))] == [rank - 1]
 
 
 def _tensor(item: Arg) -> Ref:
@@ -128,12 +105,31 @@ class _Follower:
                 held = source(self.wiring, table, "table", (spec.dtype,))
                 if len(held.shape) < 2 or prod(held.shape[1:]) * self.rows * self.count != prod(spec.shape):
                     raise Unsupported(f"rows of a table of shape {held.shape}")
-                return Output(out=spec, table=held)
+                return Output(out=spec, table=held, width=prod(held.shape[1:]))
+        if node is not None and node.op == "aten.gather.default":
+            found = self.own_rows(node, spec)
+            if found is not None:
+                return found
         if self.is_indices(ref):
             return Output(out=spec)
         if spec.dtype != "float32":
             raise Unsupported(f"an output of {spec.dtype}")
         return Output(out=spec, expression=self.expression(ref))
+
+    def own_rows(self, node: Node, spec: TensorSpec) -> Output | None:
+        """Returns a gather of whole rows, in each row's own part of a table; None for other gathers."""
+        index = node.argument("index")
+        repeat = self.wiring.maker(index)
+        if repeat is None or repeat.op != "aten.expand.default" or not self.is_indices(repeat.argument("self")):
+            return None
+        below, wide = self.wiring.shape(_tensor(repeat.argument("self"))), self.wiring.shape(_tensor(index))
+        dim = whole_number(node.argument("dim")) % len(wide)
+        table = source(self.wiring, node.argument("self"), "gathered tensor", (spec.dtype,))
+        shape = self.wiring.shape(_tensor(node.argument("self")))
+        same = below[: dim + 1] == wide[: dim + 1] and set(below[dim + 1 :]) == {1} and below[dim] == self.count
+        if not same or shape[:dim] != wide[:dim] or shape[dim + 1 :] != wide[dim + 1 :]:
+            raise Unsupported("a gather of parts of rows")
+        return Output(out=spec, table=table, width=prod(shape[dim + 1 :]), height=shape[dim])
 
     def is_indices(self, item: Arg) -> bool:
         """Says whether a tensor is the indices, perhaps under another shape."""
@@ -198,21 +194,16 @@ class _Follower:
                     self.collect(part)
 
 
-def direct_scores(work: Selection) -> str:
-    """Returns the pointer to the scores where they lie in memory as they are searched, else ""."""
-    item = work.scores
-    return pointer(item.view.base) if isinstance(item, Leaf) and item.view.contiguous and not work.softmax else ""
-
-
 def _space(work: Selection, target: Target) -> Space:
     """Returns the schedules: how to select, lanes, groups of lanes, threads, rows at a time."""
     lanes = vector_lanes(target)
-    need = -(-work.count // lanes[0])
+    # With barely more maxima than k, their k-th largest is a poor bound and too many elements pass.
+    need = -(-3 * work.count // (2 * lanes[0]))
     groups = tuple(g for g in (need, 2 * need, 4 * need) if g * lanes[0] <= max(work.length // 2, lanes[0] * need))
     groups = tuple(reversed(groups[:2])) + groups[2:] if work.length >= 16 * lanes[0] * need else groups
-    return space(
-        select=("filter", "library"), lanes=lanes, groups=groups, threads=thread_counts(target), rows=(16, 64, 4)
-    )
+    threads = thread_counts(target)
+    rows = tuple(n for n in (16, 64, 4) if n * 2 * threads[0] <= work.rows) or (1,)
+    return space(select=("filter", "library"), lanes=lanes, groups=groups, threads=threads, rows=rows)
 
 
 def _emit(problem: Problem, work: Selection, point: Point) -> Candidate | Failure:
@@ -221,114 +212,19 @@ def _emit(problem: Problem, work: Selection, point: Point) -> Candidate | Failur
     lanes, groups = int(choice["lanes"]), int(choice["groups"])
     if groups * lanes < work.count:
         return Failure(stage="emit", kind="groups", message=f"{groups} groups of {lanes} lanes are fewer than k")
+    if not direct_scores(work) and work.length > LONGEST_BUFFER:
+        return Failure(stage="emit", kind="memory", message=f"a row of {work.length} scores does not fit the stack")
     try:
-        body = _body(work, lanes, int(choice["threads"]), int(choice["rows"]))
+        body = row_loop(work, lanes, int(choice["threads"]), int(choice["rows"]))
     except Unsupported as reason:
         return Failure(stage="emit", kind="unsupported", message=str(reason))
     helpers = selection_code(
         rows=work.rows, length=work.length, count=work.count, largest=work.largest,
         filtered=choice["select"] == "filter", lanes=lanes, groups=groups,
     )  # fmt: skip
-    names = {leaf.view.base for item in _expressions(work) for leaf in leaves(item)}
+    names = {leaf.view.base for item in expressions(work) for leaf in leaves(item)}
     held = [spec for spec in problem.inputs + problem.parameters if spec.name in names]
     held += [made.table for made in work.made if made.table is not None]
     held += [output.table for output in work.outputs if output.table is not None]
     tensors = (*dict.fromkeys(held), *(output.out for output in work.outputs))
     return candidate(problem, template="topk", point=point, tensors=tensors, helpers=helpers, body=body)
-
-
-def _expressions(work: Selection) -> tuple[Expression, ...]:
-    found = [work.scores, *(made.of for made in work.made if made.of is not None)]
-    return (*found, *(output.expression for output in work.outputs if output.expression is not None))
-
-
-def _body(work: Selection, lanes: int, threads: int, rows: int) -> str:
-    """Returns the kernel's statements for one row: scores, selection, what is made of it, outputs."""
-    lines: list[str] = []
-    direct = direct_scores(work)
-    if direct:
-        lines.append(f"const float* scores = {direct} + r * LENGTH;")
-    else:
-        lines += _prologue(work, lanes)
-    lines += [
-        "alignas(64) float values[PADDED] = {};",
-        "int64_t indices[COUNT];",
-        "select_row(scores, values, indices);",
-    ]
-    held = {work.core: "kw::load<float, LANES>(values + j)"}
-    for made in work.made:
-        lines += _make(made, lanes, held)
-    for output in work.outputs:
-        lines += _write(output, lanes, held)
-    return (
-        f"#pragma omp parallel for num_threads({threads}) schedule(dynamic, {rows})\n"
-        f"    for (int64_t r = 0; r < ROWS; ++r) {{\n{indented(lines, 2)}\n    }}"
-    )
-
-
-def _prologue(work: Selection, lanes: int) -> list[str]:
-    """Returns the statements that compute one row of scores."""
-    writer = Lines(("r", "j"), width=lanes, count="left", held={})
-    result = writer.write(work.scores)
-    lines = ["alignas(64) float scores[(LENGTH + LANES - 1) / LANES * LANES];"]
-    lines += ["V top = kw::broadcast<V>(-__builtin_inff());"] if work.softmax else []
-    lines += ["for (int j = 0; j < LENGTH; j += LANES) {", "    const int left = LENGTH - j;"]
-    lines += ["    " + line for line in writer.lines]
-    lines.append(f"    const V score = {result};")
-    if work.softmax:
-        lines.append(
-            "    top = kw::maximum(top, left >= LANES ? score : kw::select(kw::first<LANES>(left), score, top));"
-        )
-    lines += ["    kw::store(scores + j, score);", "}"]
-    if work.softmax:
-        lines.append("softmax_row(scores, LENGTH, kw::largest(top));")
-    return lines
-
-
-def _make(made: Made, lanes: int, held: dict[str, str]) -> list[str]:
-    """Returns the statements that make one thing of a row's results, and notes how it is read."""
-    name = f"made_{made.name}"
-    if made.of is None:
-        assert made.table is not None
-        held[made.name] = f"kw::load<float, LANES>({name} + j)"
-        return [
-            f"alignas(64) float {name}[PADDED] = {{}};",
-            f"const float* {name}_from = {pointer(made.table.name)} + r * {made.table.shape[-1]};",
-            f"for (int j = 0; j < COUNT; ++j) {name}[j] = {name}_from[indices[j]];",
-        ]
-    writer = Lines(("r", "j"), width=lanes, count="(COUNT - j)", held=held)
-    result = writer.write(made.of)
-    lines = [
-        f"alignas(64) float {name}[PADDED];",
-        "for (int j = 0; j < COUNT; j += LANES) {",
-        *("    " + line for line in writer.lines),
-        f"    kw::store({name} + j, {result});",
-        "}",
-    ]
-    if made.kind == "sum":
-        held[made.name] = f"kw::broadcast<V>({name}_sum)"
-        return [*lines, f"float {name}_sum = 0.0f;", f"for (int j = 0; j < COUNT; ++j) {name}_sum += {name}[j];"]
-    held[made.name] = f"kw::load<float, LANES>({name} + j)"
-    return [*lines, f"softmax_row({name}, COUNT, row_top({name}, COUNT));"]
-
-
-def _write(output: Output, lanes: int, held: dict[str, str]) -> list[str]:
-    """Returns the statements that write one output of a row."""
-    to = f"{pointer(output.out.name)} + r * COUNT"
-    if output.table is not None:
-        width = prod(output.table.shape[1:])
-        table, rows = pointer(output.table.name), f"{pointer(output.out.name)} + (r * COUNT + j) * {width}"
-        return [
-            "for (int j = 0; j < COUNT; ++j)",
-            f"    __builtin_memcpy({rows}, {table} + indices[j] * {width}, {width} * sizeof(*{table}));",
-        ]
-    if output.expression is None:
-        return [f"__builtin_memcpy({to}, indices, sizeof(indices));"]
-    writer = Lines(("r", "j"), width=lanes, count="(COUNT - j)", held=held)
-    result = writer.write(output.expression)
-    return [
-        "for (int j = 0; j < COUNT; j += LANES) {",
-        *("    " + line for line in writer.lines),
-        f"    kw::store_part({to} + j, {result}, COUNT - j);",
-        "}",
-    ]
