@@ -53,7 +53,7 @@ class Seconds(click.ParamType):
         return float(match[1]) * UNITS[match[2]]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True})
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(VERSION, prog_name="kernelwright")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
@@ -163,7 +163,7 @@ def problems_command(as_json: bool) -> None:
     out.print(table)
 
 
-@cli.command()
+@cli.command(short_help="Show what SOURCE is, and which experts can work on it.")
 @source_options
 @click.option("--reference", is_flag=True, help="Print the reference's source.")
 @click.option("--graph", "show_graph", is_flag=True, help="Print the operator graph.")
@@ -184,7 +184,7 @@ def show(
         _print_problem(captured)
 
 
-@cli.command(name="report")
+@cli.command(name="report", short_help="Print what is known in FOLDER; write its page again.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--html", "page", type=click.Path(path_type=Path), help="Where to write the page  [default: FOLDER/report.html]"
@@ -200,7 +200,7 @@ def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
         _give(result, folder, as_json=as_json, page=page)
 
 
-@cli.command(name="doctor")
+@cli.command(name="doctor", short_help="Say what this machine has and what is missing.")
 @click.option("--store", type=click.Path(path_type=Path), help="Check this store file as well.")
 @click.option("--json", "as_json", is_flag=True)
 def doctor_command(store: Path | None, as_json: bool) -> None:
