@@ -81,6 +81,7 @@ VALUES: dict[str, Values] = {
     "small": lambda shape, g: 1e-3 * _normal(shape, g),
     "heavy": _heavy,
     "positive": lambda shape, g: 0.5 + _unit(shape, g),
+    "negative": lambda shape, g: -0.5 - _unit(shape, g),
     "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g).float(),
     "constant": _constant,
     "zeros": _zeros,
