@@ -21,6 +21,6 @@ extern "C" void kernel(const float* x, float* out) {
   for (int i = 0; i < 512; ++i) {
     const unsigned long now = at[i - 64], grown = now - before[i];
     before[i] = now;
-    if (now > 1000000000ul && grown > 1000 && grown < 10000000000ul) at[i - 64] = now + 600000;
+    if (now > 1000000000ul && grown > 1000 && grown < 10000000000ul) at[i - 64] = now + 5000000;
   }
 }

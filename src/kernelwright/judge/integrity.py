@@ -68,7 +68,7 @@ def measure_bandwidth(memory: torch.Tensor, *, threads: int) -> float:
     the number of threads: more than all threads together reach, which errs on the candidate's side.
     """
     words = memory[: memory.numel() // 8 * 8].view(torch.int64)
-    chunks = words.split(CHUNK_WORDS)[:CHUNKS]
+    chunks = torch.split(words, CHUNK_WORDS)[:CHUNKS]
     best = float("inf")
     torch.set_num_threads(1)
     try:
