@@ -87,7 +87,7 @@ class Parts:
     @property
     def final(self) -> Policy:
         """The finalists' policy: `measure` again, on runs that had no part in making them finalists."""
-        return replace(self.measure, name="final", rounds=2 * self.measure.rounds)
+        return replace(self.measure, name="final")
 
     @property
     def policies(self) -> tuple[Policy, ...]:
