@@ -17,14 +17,13 @@ import torch
 
 from kernelwright.judge.correctness import Bound, FloatBound, exponents
 from kernelwright.judge.runner import Block
-from kernelwright.judge.slots import bytes_of
-from kernelwright.types import Problem
 
 CLOCK_SLACK_NS = 400_000
 """What a command's way to the runner and back may take on a busy machine; 60,000 is usual on two idle cores."""
 CLOCK_SHARE = 0.03
 FLOOR_MARGIN = 2.0
 """A time is refused when it implies more than this multiple of the bandwidth that a plain sum reaches."""
+CHUNK_WORDS, CHUNKS = 1 << 17, 48
 COMPARE_ALL = 1 << 18
 """Outputs with up to this many elements are compared whole, larger ones in random runs of elements."""
 RUN_ELEMENTS = 1 << 15
@@ -62,15 +61,25 @@ def block_time_us(block: Block, lead: int, latency_ns: float) -> float:
     return max(counted, seen) / 1e3
 
 
-def measure_bandwidth(memory: torch.Tensor, *, repeats: int = 5) -> float:
-    """Returns the most bytes per second that a plain sum reads from this memory, with all threads."""
+def measure_bandwidth(memory: torch.Tensor, *, threads: int) -> float:
+    """Returns the most bytes per second that plain sums read from this memory.
+
+    Taken from short runs of one thread, of which some are undisturbed even on a busy machine, times
+    the number of threads: more than all threads together reach, which errs on the candidate's side.
+    """
     words = memory[: memory.numel() // 8 * 8].view(torch.int64)
+    chunks = torch.split(words, CHUNK_WORDS)[:CHUNKS]
     best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        torch.sum(words)
-        best = min(best, time.perf_counter() - start)
-    return words.numel() * 8 / best
+    torch.set_num_threads(1)
+    try:
+        for _ in range(2):
+            for chunk in chunks:
+                start = time.perf_counter()
+                torch.sum(chunk)
+                best = min(best, (time.perf_counter() - start) / chunk.numel())
+    finally:
+        torch.set_num_threads(threads)
+    return threads * 8 / best
 
 
 class Profile:
@@ -135,15 +144,3 @@ def doubtful(
         elif not profile.agrees(a, b):
             return True
     return False
-
-
-def must_move_bytes(problem: Problem, gradients: Sequence[torch.Tensor | None]) -> int:
-    """Returns bytes that no right kernel can leave unmoved.
-
-    Every output element is written; an input element whose change changes an output is read. The
-    gradient of a random mix of the outputs finds those, so that a gather's table does not count as
-    read. Elements with gradient zero may have to be read as well (a maximum): this is a lower bound.
-    """
-    written = sum(bytes_of(spec) for spec in problem.outputs)
-    read = sum(int(g.count_nonzero()) * g.element_size() for g in gradients if g is not None)
-    return written + read

@@ -22,6 +22,7 @@ from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline, Unavailable, make_baseline
 from kernelwright.judge.correctness import Bound, FloatBound, bounds_for
 from kernelwright.judge.inputs import NONFINITE, Refresher, draw_parameters, fill_family
+from kernelwright.judge.sensitivity import Sensitivity
 from kernelwright.judge.slots import Slots
 from kernelwright.judge.truth import Truth, arithmetic_roundoff
 from kernelwright.process import Emit
@@ -29,8 +30,8 @@ from kernelwright.reference_program import load_problem, state_of
 from kernelwright.types import Measurement, Policy, Problem, Target
 
 NEARBY = 8
-"""Evaluations of the truth with moved inputs, where an output is so small that the reference's error may be luck."""
-NEARBY_ELEMENTS = 4096
+"""Evaluations of the truth with moved inputs where an output has so few elements that one says little."""
+NEARBY_ELEMENTS = 64
 DRAW_MEMORY_SHARE = 0.25
 """Of the free memory, for draws that are kept; others are made again for each candidate."""
 TIMED_DRAWS = 4
@@ -73,6 +74,12 @@ class Session:
         self.truth = Truth(self.reference, self._seed("truth"))
         self._initial = [t.clone() for _, t in state_of(self.reference.make_module(self._seed("state")))]
         self._check_contract()
+        sensitivity = Sensitivity(
+            problem, self.reference, self.reference.make_inputs(self._seed("sensitivity")), self._seed("state")
+        )
+        self._fan_in = sensitivity.fan_in()
+        self.must_move_bytes = sensitivity.must_move_bytes()
+        del sensitivity
         self.slots = Slots(problem, cache_bytes=cache, available_bytes=self._free_bytes)
         self._kept: OrderedDict[tuple[str, int], Draw] = OrderedDict()
         self._dropped: dict[str, str] = {}
@@ -80,11 +87,10 @@ class Session:
         self._refresher = self._make_refresher()
         self._refresher.refresh(self.slots.inputs)
         self._refresher.refresh_parameters(self.slots.parameters)
-        self.bandwidth = integrity.measure_bandwidth(self.slots.input.bytes)
+        self.bandwidth = integrity.measure_bandwidth(self.slots.input.bytes, threads=target.threads)
         given = self.draw("given", 0)
         assert given is not None
         self.profiles = integrity.profiles_of([given.bounds])
-        self.must_move_bytes = integrity.must_move_bytes(problem, self._gradients(given))
 
     def _seed(self, *what: object) -> int:
         return hash((self._secret, *what)) % (1 << 62)
@@ -135,18 +141,14 @@ class Session:
         if not finite and family not in (NONFINITE, "given"):
             return "the reference itself is not finite there"
         nearby = self._nearby(inputs, parameters, exact)
-        bounds = bounds_for(self.problem, truth=exact, own=own, nearby=nearby)
+        bounds = bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self._fan_in)
         return Draw(family, number, inputs, parameters, bounds)
 
     def _nearby(
         self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]
     ) -> list[tuple[torch.Tensor, ...]]:
-        smallest = min(t.numel() for t in exact)
-        whole = all(t.is_floating_point() for t in exact)
-        if whole and smallest > NEARBY_ELEMENTS:
-            return []
-        count = NEARBY if smallest < 64 else 2
-        step = max(arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters, torch.empty(0, dtype=torch.float64)))
+        count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 1
+        step = max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
         return [self.truth.nearby(inputs, parameters, relative=step, seed=self._seed("near", i)) for i in range(count)]
 
     def notes(self, policy: Policy) -> tuple[str, ...]:
@@ -169,24 +171,19 @@ class Session:
         self._refresher.refresh([self.slots.inputs[slot] for slot in chosen])
         self._refresher.refresh_parameters(self.slots.parameters)
 
+    def floor_us(self) -> float:
+        """Returns the time below which moving the necessary bytes is impossible here, measured again."""
+        again = integrity.measure_bandwidth(self.slots.input.bytes, threads=self.target.threads)
+        self.bandwidth = max(self.bandwidth, again)
+        return self.must_move_bytes / (integrity.FLOOR_MARGIN * self.bandwidth) * 1e6
+
     def bounds_of_slot(self, slot: int) -> tuple[Bound, ...]:
         """Returns the full bounds for what a slot holds now."""
         inputs, parameters = self.slots.inputs[slot], self.slots.parameters
         exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
-        return bounds_for(self.problem, truth=exact, own=own, nearby=self._nearby(inputs, parameters, exact))
-
-    def _gradients(self, draw: Draw) -> list[torch.Tensor | None]:
-        module = self.reference.make_module(self._seed("state"))
-        state = [t for _, t in state_of(module)]
-        leaves = [t.clone().requires_grad_(t.is_floating_point()) for t in draw.inputs]
-        for tensor in state:
-            tensor.requires_grad_(tensor.is_floating_point())
-        try:
-            outputs = [t for t in self.reference.call(module, leaves) if t.requires_grad]
-            torch.autograd.backward(outputs, [torch.randn_like(t) for t in outputs])
-        except (RuntimeError, SourceError):
-            return []  # the floor then counts outputs only
-        return [t.grad for t in (*leaves, *state)]
+        return bounds_for(
+            self.problem, truth=exact, own=own, nearby=self._nearby(inputs, parameters, exact), fan_in=self._fan_in
+        )
 
     def baseline(self, name: str) -> Baseline | Unavailable:
         """Returns a baseline, compiled and warm; made at first use."""

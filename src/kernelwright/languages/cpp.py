@@ -132,7 +132,7 @@ class Cpp:
             return fault
         command = [compiler.path, *flags, *LINK_FLAGS, f"-Wl,--version-script={script}"]
         ended = bounded.run(
-            [*command, "-fpreprocessed", "-x", "c++-cpp-output", str(preprocessed), "-o", str(folder / cache.LIBRARY)],
+            [*command, "-x", "c++-cpp-output", str(preprocessed), "-o", str(folder / cache.LIBRARY)],
             folder=sources, temporary=temporary, limits=self.limits,
         )  # fmt: skip
         return ended if ended.status == 0 else diagnostics.failure(problem, candidate, ended, self.limits)
@@ -146,6 +146,9 @@ def flags_for(options: tuple[tuple[str, OptionValue], ...], compiler: Compiler) 
             known = ", ".join(f"{key} ({what})" for key, (what, _, _) in OPTIONS.items())
             return Failure(stage="build", kind="option", message=f"unknown option {name!r}; known are {known}")
         chosen[name] = given
+    if chosen["prefer_vector_width"] and not compiler.machine.startswith(("x86", "i686")):
+        message = f"option 'prefer_vector_width' is for x86 only; this compiler builds for {compiler.machine}"
+        return Failure(stage="build", kind="option", message=message)
     flags = [*BASE_FLAGS]
     for name, given in chosen.items():
         what, default, translate = OPTIONS[name]
@@ -161,6 +164,7 @@ def flags_for(options: tuple[tuple[str, OptionValue], ...], compiler: Compiler) 
 def flags_of_machine(compiler: Compiler) -> tuple[str, ...]:
     """Returns flags that depend on the compiler's make or its machine."""
     is_clang = "clang" in compiler.banner
+    rpath = ("-fno-openmp-implicit-rpath",) if is_clang else ()
     # Out-of-line atomics come with a constructor that probes the processor.
     outline = () if compiler.machine.startswith("x86") or is_clang else ("-mno-outline-atomics",)
-    return (ERROR_LIMITS["clang++" if is_clang else "g++"], *outline)
+    return (ERROR_LIMITS["clang++" if is_clang else "g++"], *outline, *rpath)

@@ -190,7 +190,7 @@ def _own_lines(text: str) -> tuple[list[str], list[str], Failure | None]:
         if line.startswith("#"):
             marker = MARKER.match(line)
             if marker:
-                came_from, path, number = path, marker[2], int(marker[1])
+                came_from, path, number = path, marker[2].removeprefix("./"), int(marker[1])
                 entered = " 1" in marker[3] and path.startswith("/") and _is_own(came_from)
                 if entered and not any(path.endswith(f"/{name}") for name in HEADERS):
                     return lines, places, _refuse("include", f"the source includes {path}, which is not allowed")

@@ -112,16 +112,17 @@ def _steps_fault(problem: Problem, candidate: Candidate) -> str:
 
 
 def _binding_fault(problem: Problem, workspaces: tuple[Workspace, ...], binding: Binding) -> str:
-    if binding.kind == "scalar":
+    kind: str = binding.kind  # what arrives from another process is not held to the annotation
+    if kind == "scalar":
         return _scalar_fault(binding)
     if binding.scalar is not None:
         return f"is a {binding.kind} and cannot carry the value {binding.scalar!r}"
-    if binding.kind == "tensor":
+    if kind == "tensor":
         tensors = {tensor.name: tensor for tensor in problem.arguments}
         if binding.name not in tensors:
             return f"is no tensor of the problem; it has {', '.join(tensors)}"
         return _tensor_fault(tensors[binding.name], binding.ctype)
-    if binding.kind == "workspace":
+    if kind == "workspace":
         sizes = {workspace.name: workspace.size_bytes for workspace in workspaces}
         if binding.name not in sizes:
             return f"is no workspace of the plan; it has {', '.join(sizes) or 'none'}"
@@ -131,7 +132,7 @@ def _binding_fault(problem: Problem, workspaces: tuple[Workspace, ...], binding:
         if sizes[binding.name] < ELEMENT_BYTES[element]:
             return f"is a workspace of {sizes[binding.name]} bytes, too small for one {element}"
         return ""
-    return f"has the unknown kind {binding.kind!r}; known are tensor, workspace, scalar"
+    return f"has the unknown kind {kind!r}; known are tensor, workspace, scalar"
 
 
 def _tensor_fault(tensor: TensorSpec, ctype: str) -> str:
