@@ -14,11 +14,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernelwright import environment
-from kernelwright.capture import checks, costs, faults, memory, names, tracing
+from kernelwright.capture import checks, costs, faults, memory, names, purity, tracing
 from kernelwright.errors import SourceError
 from kernelwright.graph import Capture, Graph
 from kernelwright.process import Emit
-from kernelwright.reference_program import NAMES, Reference, load_problem, state_of
+from kernelwright.reference_program import NAMES, Reference, load_problem, seed_everything, state_of
 from kernelwright.types import Problem, TensorSpec, replace
 
 
@@ -49,23 +49,33 @@ def complete(problem: Problem, emit: Emit) -> Capture:
 
 def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     emit("running the reference")
+    first, second = checks.SEEDS
+    seed_everything(first)
     reference = load_problem(problem)
     module = checks.construct(reference)
-    drawn = reference.make_arguments(checks.SEEDS[0])
+    drawn = reference.make_arguments(first)
     labels = argument_names(reference, len(drawn))
     checks.check_arguments(drawn, labels)
-    checks.check_redraw(drawn, reference.make_arguments(checks.SEEDS[1]), labels)
-    # The same draw again, now as the tensors that kernels get.
-    arguments = reference.make_inputs(checks.SEEDS[0])
     shown = [label for label, item in zip(labels, drawn, strict=True) if isinstance(item, torch.Tensor)]
+    problem = replace(problem, inputs=problem.inputs or _input_specs(drawn, shown))
+    problem = replace(problem, parameters=parameter_specs(module, problem.inputs))
+    memory.check(problem.arguments, free)
+    checks.check_redraw(drawn, reference.make_arguments(second), labels)
+    notes = _notes(problem, drawn, labels)
+    del drawn
+    # The same draw again, now as the tensors that kernels get.
+    arguments = reference.make_inputs(first)
     checks.check_finite(arguments, shown, "input")
-    problem = replace(problem, inputs=problem.inputs or _input_specs(arguments, shown))
-    memory.check(problem.inputs, free)
-    outputs = checks.run_checked(reference, module, arguments, names=shown, evaluation=problem.evaluation)
-    checks.check_shapes(reference, module, outputs, reference.make_inputs(checks.SEEDS[1]))
-    problem = replace(problem, parameters=parameter_specs(module, problem.inputs), outputs=checks.output_specs(outputs))
+    outputs = purity.run_checked(reference, module, arguments, names=shown, evaluation=problem.evaluation)
+    problem = replace(problem, outputs=checks.output_specs(outputs))
     checks.check_finite(outputs, [spec.name for spec in problem.outputs], "output")
     memory.check(problem.arguments, free)
+    seed_everything(second)
+    again = load_problem(problem)
+    other_draw = again.make_inputs(second)
+    purity.check_reload(reference, again, module, arguments=arguments, outputs=outputs)
+    purity.check_shapes(again, outputs, other_draw)
+    del other_draw
     emit("tracing")
     graph, reason = _trace(problem, reference, module, arguments)
     problem = replace(
@@ -73,7 +83,7 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
         flops=costs.count_flops(problem, graph) if graph else _eager_flops(reference, module, arguments),
         min_bytes=costs.least_bytes(problem, graph),
     )
-    return Capture(problem=problem, graph=graph, reason=reason, notes=_notes(problem, drawn, labels))
+    return Capture(problem=problem, graph=graph, reason=reason, notes=notes)
 
 
 def argument_names(reference: Reference, count: int) -> list[str]:
@@ -89,7 +99,8 @@ def argument_names(reference: Reference, count: int) -> list[str]:
     return (found + [f"x{i}" for i in range(len(found), count)])[:count]
 
 
-def _input_specs(tensors: Sequence[torch.Tensor], labels: Sequence[str]) -> tuple[TensorSpec, ...]:
+def _input_specs(drawn: Sequence[object], labels: Sequence[str]) -> tuple[TensorSpec, ...]:
+    tensors = [item for item in drawn if isinstance(item, torch.Tensor)]
     return tuple(
         TensorSpec(name=name, shape=tuple(t.shape), dtype=NAMES[t.dtype], role="input")
         for name, t in zip(names.identifiers(labels), tensors, strict=True)

@@ -38,10 +38,11 @@ def available_bytes() -> int:
 def limit() -> int:
     """Makes allocations beyond the available memory fail in this process; returns that amount in bytes."""
     free = available_bytes()
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = size + free
-    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    status = Path("/proc/self/status").read_text()
+    used = next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 0)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = used + free
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
     return free
 
 
@@ -73,4 +74,4 @@ def shortage(error: BaseException, free: int) -> SourceError | None:
         return None
     asked = ASKED.search(text)
     what = f"it asks for {int(asked[1]) / 1e9:.1f} GB at once" if asked else "it asks for more than there is"
-    return SourceError(f"too little memory: {what}, but {free / 1e9:.1f} GB are available", "use smaller shapes")
+    return SourceError(f"too little memory: {what}, but {free / 1e9:.1f} GB were available", "use smaller shapes")
