@@ -58,7 +58,9 @@ def traced(reference: Callable[..., Any], *inputs: torch.Tensor) -> Traced:
         item = program.constants[target]
         names[placeholder] = placeholder
         values = tuple(item.flatten().tolist())
-        constants.append(Constant(name=placeholder, shape=tuple(item.shape), dtype=dtype_name(item.dtype), values=values))
+        constants.append(
+            Constant(name=placeholder, shape=tuple(item.shape), dtype=dtype_name(item.dtype), values=values)
+        )
     graph, outputs = nodes_of(program, names)
 
     def call(dtype: torch.dtype | None) -> list[torch.Tensor]:

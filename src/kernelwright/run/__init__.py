@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
+from kernelwright import experts
 from kernelwright.graph import Capture, Graph
+from kernelwright.judge import MEASURE, REPORT, SCREEN, Judge
 from kernelwright.run.result import (
     Answer,
     Event,
@@ -44,7 +46,7 @@ from kernelwright.types import (
     value,
 )
 
-__all__ = ["Event", "Parts", "Result", "Row", "judge_candidate", "optimize"]
+__all__ = ["BUILT_IN", "Event", "Parts", "Result", "Row", "judge_candidate", "optimize"]
 
 FINALISTS = 3
 TUNE_LIMITS = (24, 64)
@@ -85,12 +87,16 @@ class Parts:
     @property
     def final(self) -> Policy:
         """The finalists' policy: `measure` again, on runs that had no part in making them finalists."""
-        return replace(self.measure, name="final", rounds=2 * self.measure.rounds)
+        return replace(self.measure, name="final")
 
     @property
     def policies(self) -> tuple[Policy, ...]:
         """All policies, the most thorough last."""
         return self.screen, self.measure, self.final, self.report
+
+
+BUILT_IN = Parts(experts=experts.templates, judge=Judge, screen=SCREEN, measure=MEASURE, report=REPORT)
+"""What kernelwright brings along."""
 
 
 def optimize(
@@ -99,7 +105,7 @@ def optimize(
     *,
     store: Store,
     budget_s: float,
-    parts: Parts,
+    parts: Parts = BUILT_IN,
     seed: int | None = None,
     on_event: OnEvent | None = None,
 ) -> Result:
@@ -205,8 +211,10 @@ class _Optimisation:
                     self._best, self._report = candidate, record
                     return
         session.say("stage", "no kernel to report; timing the baselines")
-        session.prepare(judge, parts.report)
-        self._baselines = judge.baselines(parts.report)
+        # Nothing is checked, so one family of inputs will do.
+        alone = replace(parts.report, name="baselines", families=parts.report.families[:1], draws=1)
+        session.prepare(judge, alone)
+        self._baselines = judge.baselines(alone)
 
     def _finalists(self) -> tuple[Candidate, ...]:
         """Returns the fastest measured candidates, and screened ones where too few were measured."""
@@ -259,7 +267,7 @@ class _Optimisation:
             found=session.found,
             stopped=self._stopped,
             seconds=session.elapsed_s,
-            notes=notes,
+            notes=notes + _notes_of(self._report),
         )
 
     def _answer(
@@ -281,6 +289,10 @@ class _Optimisation:
         return "baseline", f"{reason}; {quickest.contender} is the fastest there is, at {quickest.median_us:.1f} µs"
 
 
+def _notes_of(record: Record | None) -> tuple[str, ...]:
+    return record.outcome.notes if record is not None and isinstance(record.outcome, Judgement) else ()
+
+
 def _baselines_of(record: Record | None) -> tuple[Measurement, ...]:
     if record is None or not isinstance(record.outcome, Judgement):
         return ()
@@ -293,8 +305,8 @@ def judge_candidate(
     target: Target,
     *,
     store: Store,
-    judge: JudgeFactory,
-    policy: Policy,
+    judge: JudgeFactory = Judge,
+    policy: Policy = REPORT,
     on_event: OnEvent | None = None,
 ) -> Record:
     """Returns the record of one candidate, from the store where it was judged under this policy before."""
