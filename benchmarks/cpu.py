@@ -18,33 +18,30 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelwright import capture, experts, judge, languages, problems, report, run
+from kernelwright import capture, languages, problems, report, run
 from kernelwright.cli import VERSION
-from kernelwright.judge.policies import POLICIES
 from kernelwright.run.result import Event, Result
 from kernelwright.store import Store
 from kernelwright.types import Comparison, Judgement, Target
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "docs" / "results" / "cpu.md"
-PARTS = run.Parts(
-    experts=experts.templates,
-    judge=judge.Judge,
-    screen=POLICIES["screen"],
-    measure=POLICIES["measure"],
-    report=POLICIES["report"],
+
+EXPLANATION = (
+    "Ratios are the baseline's time over the kernel's, with their 95 % bootstrap intervals; they come from runs that",
+    "had no part in choosing the kernel. The hardest baseline is the fastest of eager and the torch.compile modes.",
+    "Where the answer is `baseline`, no kernel was faster than it beyond the noise, and the tool says so.",
 )
 
 
 def optimise(name: str, target: Target, *, budget_s: float, seed: int, folder: Path) -> Result:
     """Returns the result for one problem, from its store where it was finished before."""
     with Store(folder / name / "store.sqlite") as store:
-        known = run.recall(store, parts=PARTS)
+        known = run.recall(store)
         if known and known[-1].report is not None:
             return known[-1]
         captured = capture.load(name)
-        store.put(captured)
-        result = run.optimize(captured, target, store=store, budget_s=budget_s, parts=PARTS, seed=seed, on_event=_show)
+        result = run.optimize(captured, target, store=store, budget_s=budget_s, seed=seed, on_event=_show)
     run.write_best(result, folder / name)
     (folder / name / "report.html").write_text(report.html(result, version=VERSION))
     return result
@@ -125,9 +122,7 @@ def document(results: list[Result], target: Target, *, command: str, seconds: fl
             "",
             *summary(results),
             "",
-            "Ratios are the baseline's time over the kernel's, with their 95 % bootstrap intervals; they come from "
-            "runs that had no part in choosing the kernel. The hardest baseline is the fastest of eager and the torch.compile modes. "
-            "Where the answer is `baseline`, no kernel was faster than it beyond the noise, and the tool says so.",
+            *EXPLANATION,
             "",
             head,
             "|" + "---|" * head.count(" | ") + "---|",

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright import capture, codec, doctor, experts, judge, languages, problems, report, run
+from kernelwright import capture, codec, doctor, experts, languages, problems, report, run
 from kernelwright.console import Progress, answer_tables, contender_table
 from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.graph import Capture
@@ -97,12 +97,9 @@ def optimize(
     with Progress(err, budget_s=budget) as progress:
         captured = _capture(source, inputs, evaluation, progress)
         folder = folder or Path("kernelwright-out") / captured.problem.name
+        target = languages.detect_target()
         with Store(folder / STORE) as store:
-            store.put(captured)
-            result = run.optimize(
-                captured, languages.detect_target(), store=store, budget_s=budget, parts=_parts(), seed=seed,
-                on_event=progress.event,
-            )  # fmt: skip
+            result = run.optimize(captured, target, store=store, budget_s=budget, seed=seed, on_event=progress.event)
     _give(result, folder, as_json=as_json)
     if result.stopped == "interrupted":
         sys.exit(130)
@@ -136,7 +133,7 @@ def judge_command(
         path = folder / STORE if folder else ":memory:"
         with Store(path) as store:
             record = run.judge_candidate(
-                captured.problem, candidate, target, store=store, judge=judge.Judge, policy=POLICIES[policy],
+                captured.problem, candidate, target, store=store, policy=POLICIES[policy],
                 on_event=progress.event,
             )  # fmt: skip
     click.echo(codec.dumps(record)) if as_json else _print_record(record)
@@ -193,7 +190,7 @@ def show(
 def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
     """Print what is known in FOLDER (an --out folder), and write its HTML report again."""
     with Store(folder / STORE, create=False) as store:
-        results = run.recall(store, parts=_parts())
+        results = run.recall(store)
     if not results:
         raise UserError(f"{folder} holds no finished optimisation", "run `kernelwright optimize` with this --out first")
     for result in results:
@@ -218,11 +215,6 @@ def doctor_command(store: Path | None, as_json: bool) -> None:
 
 
 # ------------------------------------------------------------------------------ pieces
-
-
-def _parts() -> run.Parts:
-    screen, measure, final = (POLICIES[name] for name in ("screen", "measure", "report"))
-    return run.Parts(experts=experts.templates, judge=judge.Judge, screen=screen, measure=measure, report=final)
 
 
 def _capture(source: str, inputs: tuple[str, ...], evaluation: bool, progress: Progress) -> Capture:

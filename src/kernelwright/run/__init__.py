@@ -15,6 +15,7 @@ from typing import Protocol
 from kernelwright import experts
 from kernelwright.graph import Capture, Graph
 from kernelwright.judge import MEASURE, REPORT, SCREEN, Judge
+from kernelwright.run.outputs import write_best
 from kernelwright.run.result import (
     Answer,
     Event,
@@ -42,11 +43,12 @@ from kernelwright.types import (
     Refusal,
     Target,
     Template,
+    digest,
     replace,
     value,
 )
 
-__all__ = ["BUILT_IN", "Event", "Parts", "Result", "Row", "judge_candidate", "optimize"]
+__all__ = ["BUILT_IN", "Event", "Parts", "Result", "Row", "judge_candidate", "optimize", "recall", "write_best"]
 
 FINALISTS = 3
 TUNE_LIMITS = (24, 64)
@@ -121,6 +123,7 @@ def optimize(
         seed: None goes on with the seed of the last run of this problem here, or draws one.
         on_event: called with each line of progress, from this thread.
     """
+    store.put(capture)
     run = store.begin_run("optimize", capture.problem, target, seed=seed)
     session = Session(capture.problem, target, store=store, policies=parts.policies, on_event=on_event)
     templates, refusals = _templates(capture, target, parts)
@@ -130,6 +133,24 @@ def optimize(
     result = work.result(refusals, notes=capture.notes)
     session.say("end", result.why)
     return result
+
+
+def recall(store: Store, *, parts: Parts = BUILT_IN) -> tuple[Result, ...]:
+    """Returns what the store knows of each problem on each target, the latest run last; judges nothing.
+
+    Records under other policies than those of `parts` are left out: their numbers are of another kind.
+    """
+    captures = {digest(capture.problem): capture for capture in store.values("Capture")}
+    latest = {(run.problem, run.target): run for run in store.runs() if run.problem in captures}
+    results = []
+    for run in sorted(latest.values(), key=lambda run: run.id):
+        capture, target = captures[run.problem], store.get(run.target)
+        session = Session(capture.problem, target, store=store, policies=parts.policies)
+        work = _Optimisation(session, parts, (), budget_s=0.0, seed=run.seed)
+        work.remember()
+        _, refusals = _templates(capture, target, parts)
+        results.append(work.result(refusals, notes=capture.notes))
+    return tuple(results)
 
 
 def _templates(capture: Capture, target: Target, parts: Parts) -> tuple[tuple[Template, ...], tuple[Refusal, ...]]:
@@ -162,6 +183,12 @@ class _Optimisation:
         self._best: Candidate | None = None
         self._report: Record | None = None
         self._baselines: tuple[Measurement, ...] = ()
+
+    def remember(self) -> None:
+        """Takes everything from the store and judges nothing."""
+        self._session.load()
+        self._recall()
+        self._stopped = "finished" if self._report else "interrupted"
 
     def run(self) -> None:
         """Searches, chooses and reports; Ctrl-C ends whichever of them it meets."""
@@ -235,9 +262,11 @@ class _Optimisation:
             session.stored(candidate, parts.final)
         ranked = [c for c in session.fastest(parts.final) if c in finalists] or list(finalists)
         self._best = ranked[0] if ranked else None
-        if self._best is not None:
-            record = session.stored(self._best, parts.report)
-            self._report = record if record is not None and record.passed else None
+        reports = ((c, session.stored(c, parts.report)) for c in ranked)
+        for candidate, record in reports:
+            if record is not None and record.passed:
+                self._best, self._report = candidate, record
+                return
 
     # -------------------------------------------------------------------------- result
 
