@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -235,3 +238,10 @@ def test_the_interval_must_lie_above_one_by_more_than_the_noise(
     found, why = verdict_of(judged)
     assert found == answer
     assert "compile:default" in why or answer == "kernel"
+
+
+def test_the_parent_stays_light() -> None:
+    code = "import kernelwright.run, sys; print(sorted({'torch', 'numpy', 'triton'} & set(sys.modules)))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
+    assert found.stdout.strip() == "[]"
