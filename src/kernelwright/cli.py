@@ -27,6 +27,7 @@ from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
 from kernelwright.run.result import Result
 from kernelwright.store import Store
+from kernelwright.store.salvage import salvage
 from kernelwright.types import Failure, Record
 
 VERSION = metadata.version("kernelwright")
@@ -34,8 +35,13 @@ STORE, PAGE = "store.sqlite", "report.html"
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
 
+PIPE_WIDTH = 140
+"""Columns of what is printed into a pipe or a file, where no terminal gives its own."""
+
 out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+if not out.is_terminal:
+    out = Console(highlight=False, width=PIPE_WIDTH)
 
 
 class Seconds(click.ParamType):
@@ -199,9 +205,26 @@ def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
 
 @cli.command(name="doctor", short_help="Say what this machine has and what is missing.")
 @click.option("--store", type=click.Path(path_type=Path), help="Check this store file as well.")
-@click.option("--json", "as_json", is_flag=True)
-def doctor_command(store: Path | None, as_json: bool) -> None:
-    """Say what this machine has, what is missing, and the command that mends it."""
+@click.option(
+    "--salvage",
+    "fresh",
+    type=click.Path(path_type=Path),
+    help="Copy what can be trusted of --store into this new file.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor_command(store: Path | None, fresh: Path | None, as_json: bool) -> None:
+    """Say what this machine has, what is missing, and the command that mends it.
+
+    Exit status 1 when something that kernelwright needs is missing.
+    """
+    if fresh:
+        if store is None:
+            raise UserError("--salvage needs the damaged file", "name it with --store")
+        saved = salvage(store, fresh)
+        out.print(
+            f"{fresh}: {saved.records} records, {saved.values} values, {saved.blobs} blobs; {saved.lost} rows were lost"
+        )
+        return
     found = doctor.findings(store)
     if as_json:
         click.echo(json.dumps([codec.to_data(finding) for finding in found], indent=1))
