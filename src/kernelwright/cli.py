@@ -44,7 +44,7 @@ if not out.is_terminal:
     out = Console(highlight=False, width=PIPE_WIDTH)
 
 
-class Seconds(click.ParamType):
+class Seconds(click.ParamType[float]):
     """A duration: 60s, 5m, 1h, or plain seconds."""
 
     name = "duration"
