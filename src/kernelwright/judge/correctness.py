@@ -4,7 +4,7 @@ The rule. Elements are grouped by the binade of the truth (groups with few eleme
 the next one down). In each group the largest and the root-mean-square error of the candidate
 against float64 truth may be `max_factor` and `rms_factor` times what the reference itself shows in
 the same group on the same inputs in its own dtype. Below a floor of `floor_ulps` units in the last
-place of the output's dtype (a quarter of that for the root mean square), plus the smallest normal
+place of the output's dtype (half of that for the root mean square), plus the smallest normal
 number (four of them, except in float16), an error always passes.
 
 Sums. Where an output depends on K numbers (`fan_in`, found by differentiating the reference), a
@@ -90,7 +90,7 @@ class FloatBound:
         self.allowed = torch.maximum(
             torch.maximum(max(rule.max_factor, root / 4) * most, 3.0 * moved)[self._group], floor
         )
-        low_floor = floor_of(self.truth, own.dtype, rule.floor_ulps / 4.0, root)
+        low_floor = floor_of(self.truth, own.dtype, rule.floor_ulps / 2.0, root)
         _, rms_floor, _ = self._by_group(torch.where(counted, low_floor, 0.0), counted)
         self.allowed_rms = torch.maximum(torch.maximum(max(rule.rms_factor, root / 8) * rms, moved), rms_floor)
         self._counted, self._count = counted, count
