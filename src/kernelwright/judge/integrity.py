@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from kernelwright.judge.baselines import using_threads
 from kernelwright.judge.correctness import Bound, FloatBound, exponents
 from kernelwright.judge.runner import Block
 
@@ -70,15 +71,11 @@ def measure_bandwidth(memory: torch.Tensor, *, threads: int) -> float:
     words = memory[: memory.numel() // 8 * 8].view(torch.int64)
     chunks = torch.split(words, CHUNK_WORDS)[:CHUNKS]
     best = float("inf")
-    torch.set_num_threads(1)
-    try:
-        for _ in range(2):
-            for chunk in chunks:
-                start = time.perf_counter()
-                torch.sum(chunk)
-                best = min(best, (time.perf_counter() - start) / chunk.numel())
-    finally:
-        torch.set_num_threads(threads)
+    with using_threads(1):
+        for chunk in chunks:
+            start = time.perf_counter()
+            torch.sum(chunk)
+            best = min(best, (time.perf_counter() - start) / chunk.numel())
     return threads * 8 / best
 
 
