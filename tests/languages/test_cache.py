@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.languages import Builder, bounded, build_program, cache, detect_target, program
 from kernelwright.testing import scale_candidate, scale_problem
 from kernelwright.types import Artifact, Failure, digest, replace
@@ -107,6 +107,13 @@ def test_leftovers_of_killed_builders_are_removed() -> None:
     os.utime(old, (0, 0))
     cache.tidy()
     assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_home_that_cannot_be_made_names_its_fix(home: Path) -> None:
+    home.write_text("a file, not a folder")
+    with pytest.raises(UserError) as caught:
+        Builder(detect_target())
+    assert "KERNELWRIGHT_HOME" in caught.value.fix
 
 
 BUILD = """

@@ -138,6 +138,15 @@ class TestCpp(LanguageSuite):
         failure = self.refused(builder, text)
         assert failure.location == "kernel.cpp:6"
 
+    def test_author_s_macros_do_not_reach_the_entry(self, builder: Builder) -> None:
+        macros = "".join(f"#define {name} ?\n" for name in ("T", "N", "buffers", "number", "Other", "Exact"))
+        self.check_artifact(self.built(builder, macros + GOOD))
+
+    def test_source_that_defines_the_entry_is_refused(self, builder: Builder) -> None:
+        failure = self.refused(builder, GOOD + 'extern "C" void kw_entry(void* const* b) {}\n')
+        assert failure.kind == "syntax"
+        assert "kw_entry" in failure.message
+
     def test_failures_are_cached_too(self, builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
         text = self.broken[0] + "\n// cached failure\n"
         first = self.refused(builder, text)
@@ -154,7 +163,7 @@ class TestCpp(LanguageSuite):
         ("text", "limits", "kinds"),
         [
             (ENDLESS, Limits(time_s=1.5), {"timeout"}),
-            (HUNGRY, Limits(memory_bytes=500 << 20), {"memory"}),
+            (HUNGRY, Limits(memory_bytes=300 << 20), {"memory"}),
             (GOOD + "char filled[1 << 30] = {1}; char* volatile p = filled;\n", Limits(file_bytes=1 << 24), {"size"}),
             (EXPANDING, Limits(file_bytes=1 << 24, memory_bytes=400 << 20), {"size", "memory"}),
         ],

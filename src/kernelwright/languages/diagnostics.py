@@ -28,7 +28,7 @@ SPELLINGS = {
 """The plan's word for a type, by the compiler's."""
 SCALAR_MISMATCH = re.compile(
     r"Other = (?P<written>.+?)[;\]].*?T = (?P<planned>.+?)[\];]"  # g++
-    r"|Exact<(?P<also_planned>\w+)>'(?: \(aka '[^']*'\))? to '(?P<also_written>\w+)'"  # clang++
+    r"|kernelwright_exact<(?P<also_planned>\w+)>'(?: \(aka '[^']*'\))? to '(?P<also_written>\w+)'"  # clang++
 )
 """How a compiler says that a scalar would have to be converted."""
 DETAIL_LIMIT = 20_000

@@ -1,0 +1,38 @@
+"""Experts: from an operator graph to families of fast C++ candidates.
+
+`templates` asks every expert of the table below. Each is a module with a function `propose(problem, graph,
+target)`, as `protocol.Expert` describes. Not here: judging, timing and searching.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+
+from kernelwright.experts.protocol import Expert, Proposals
+from kernelwright.graph import Graph
+from kernelwright.types import Problem, Refusal, Target, Template
+
+EXPERTS = ("loops", "window", "attention", "topk", "bag")
+"""Modules of this package, in the order in which they are asked."""
+
+
+def templates(problem: Problem, graph: Graph, *, target: Target) -> Proposals:
+    """Returns every expert's templates for a graph, and what was refused, by operator name."""
+    found: list[Template] = []
+    refused: list[Refusal] = []
+    for name in EXPERTS:
+        if find_spec(f"{__name__}.{name}") is None:
+            continue
+        expert: Expert = import_module(f"{__name__}.{name}")
+        answer = expert.propose(problem, graph, target)
+        if isinstance(answer, Refusal):
+            refused.append(answer)
+        elif isinstance(answer, Template):
+            found.append(answer)
+        elif answer is not None:
+            found.extend(answer)
+    if found:
+        # A refusal of one expert is news only where no other could do the whole graph.
+        return Proposals(templates=tuple(found), refusals=())
+    return Proposals(templates=(), refusals=tuple(refused))
