@@ -98,7 +98,7 @@ class Profile:
             table.scatter_reduce_(0, exponents(bound.truth, self._dtype) - self._lowest, allowed, "amax")
             shares = (bound.allowed / bound.truth.abs())[bound.truth.isfinite() & (bound.truth != 0)]
             relative = min(relative, float(shares.min())) if len(shares) else relative
-        # Inputs of timed rounds are scaled, so that neighbours count; magnitudes that no draw had get the smallest share.
+        # Inputs of timed rounds are scaled: neighbours count, and magnitudes that no draw had get the smallest share.
         padded = torch.nn.functional.pad(table, (1, 1))
         table = torch.maximum(table, torch.maximum(padded[:-2], padded[2:])).cummax(0).values
         binades = torch.ldexp(torch.ones_like(table), torch.arange(len(table)) + self._lowest - 1)
