@@ -31,7 +31,10 @@ def help_document() -> str:
     for name in (None, *sorted(cli.cli.commands)):
         command = cli.cli.commands[name] if name else cli.cli
         context = click.Context(
-            command, info_name=f"kernelwright {name}" if name else "kernelwright", max_content_width=100
+            command,
+            info_name=f"kernelwright {name}" if name else "kernelwright",
+            terminal_width=100,
+            max_content_width=100,
         )
         parts.append(f"## {context.info_name}\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)

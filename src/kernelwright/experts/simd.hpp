@@ -120,6 +120,12 @@ template <class T, int N> KW_INLINE vec<T, N> load_part(const T* p, int n, T fil
                                                          bitcast<vec<double, 8>>(v), (1u << n) - 1));
     else
 #endif
+#if KW_GCC_X86 && defined(__AVX512VL__)
+    if constexpr (N == 8 && sizeof(T) == 4)
+        return bitcast<V>(__builtin_ia32_loadups256_mask(reinterpret_cast<const float*>(p),
+                                                         bitcast<vec<float, 8>>(v), (1u << n) - 1));
+    else
+#endif
     {
         T t[N];
         __builtin_memcpy(t, &v, sizeof(v));
@@ -136,6 +142,11 @@ template <class V> KW_INLINE void store_part(element<V>* p, V v, int n) {
         __builtin_ia32_storeups512_mask(reinterpret_cast<float*>(p), bitcast<vec<float, 16>>(v), (1u << n) - 1);
     else if constexpr (N == 8 && sizeof(element<V>) == 8)
         __builtin_ia32_storeupd512_mask(reinterpret_cast<double*>(p), bitcast<vec<double, 8>>(v), (1u << n) - 1);
+    else
+#endif
+#if KW_GCC_X86 && defined(__AVX512VL__)
+    if constexpr (N == 8 && sizeof(element<V>) == 4)
+        __builtin_ia32_storeups256_mask(reinterpret_cast<float*>(p), bitcast<vec<float, 8>>(v), (1u << n) - 1);
     else
 #endif
         for (int i = 0; i < n; ++i) p[i] = v[i];
@@ -584,5 +595,184 @@ template <class V> KW_INLINE element<V> smallest(V v) {
         return smallest(minimum(h.low, h.high));
     }
 }
+
+// Where the largest (smallest) value is, from each lane's own best value and its place: the first of equal ones,
+// and the first NaN before everything else, as torch.argmax and argmin do.
+template <class V> KW_INLINE int32_t place_of(V best, mask<lanes<V>> place, element<V> winner) {
+    V w = broadcast<V>(winner);
+    mask<lanes<V>> hit = to_mask((best == w) | ((best != best) & (w != w)));
+    return smallest(select(hit, place, broadcast<mask<lanes<V>>>(0x7fffffff)));
+}
+template <class V> KW_INLINE int32_t place_of_largest(V best, mask<lanes<V>> place) {
+    return place_of(best, place, largest(best));
+}
+template <class V> KW_INLINE int32_t place_of_smallest(V best, mask<lanes<V>> place) {
+    return place_of(best, place, smallest(best));
+}
+// Takes (x, at) over where x is better: greater (smaller), or the first NaN. Of equal values the earlier stays.
+template <class V> KW_INLINE void take_larger(V& best, mask<lanes<V>>& place, V x, mask<lanes<V>> at) {
+    mask<lanes<V>> better = to_mask((x > best) | ((x != x) & (best == best)));
+    best = select(better, x, best);
+    place = select(better, at, place);
+}
+template <class V> KW_INLINE void take_smaller(V& best, mask<lanes<V>>& place, V x, mask<lanes<V>> at) {
+    mask<lanes<V>> better = to_mask((x < best) | ((x != x) & (best == best)));
+    best = select(better, x, best);
+    place = select(better, at, place);
+}
+// The same between two lots of lanes, where either place may be the earlier.
+template <class V> KW_INLINE void merge_larger(V& best, mask<lanes<V>>& place, V x, mask<lanes<V>> at) {
+    auto even = (x == best) | ((x != x) & (best != best));
+    mask<lanes<V>> better = to_mask((x > best) | ((x != x) & (best == best))) | (to_mask(even) & (at < place));
+    best = select(better, x, best);
+    place = select(better, at, place);
+}
+template <class V> KW_INLINE void merge_smaller(V& best, mask<lanes<V>>& place, V x, mask<lanes<V>> at) {
+    auto even = (x == best) | ((x != x) & (best != best));
+    mask<lanes<V>> better = to_mask((x < best) | ((x != x) & (best == best))) | (to_mask(even) & (at < place));
+    best = select(better, x, best);
+    place = select(better, at, place);
+}
+
+// Lane i takes lane i - BY; the first BY lanes take `fill`.
+template <int BY, class V> KW_INLINE V shifted(V x, element<V> fill) {
+    constexpr int N = lanes<V>;
+    signed_of<V> from = iota<signed_of<V>>() + (N - BY);
+    V f = broadcast<V>(fill);
+#ifdef __clang__
+    V r = f;
+    for (int i = BY; i < N; ++i) r[i] = x[i - BY];
+    return r;
+#else
+    return __builtin_shuffle(f, x, from);
+#endif
+}
+template <class V> KW_INLINE V prefix_sums(V x) {
+    if constexpr (lanes<V> > 1) x += shifted<1>(x, 0);
+    if constexpr (lanes<V> > 2) x += shifted<2>(x, 0);
+    if constexpr (lanes<V> > 4) x += shifted<4>(x, 0);
+    if constexpr (lanes<V> > 8) x += shifted<8>(x, 0);
+    return x;
+}
+template <class V> KW_INLINE V prefix_products(V x) {
+    if constexpr (lanes<V> > 1) x *= shifted<1>(x, 1);
+    if constexpr (lanes<V> > 2) x *= shifted<2>(x, 1);
+    if constexpr (lanes<V> > 4) x *= shifted<4>(x, 1);
+    if constexpr (lanes<V> > 8) x *= shifted<8>(x, 1);
+    return x;
+}
+// Running sums (products) within a vector, continued from `carry` and carried on. Floats run in double, as torch's do.
+template <class V, class C> KW_INLINE V running_sum(V x, C& carry) {
+    if constexpr (sizeof(C) == sizeof(element<V>)) {
+        V p = prefix_sums(x) + carry;
+        carry = p[lanes<V> - 1];
+        return p;
+    } else if constexpr (lanes<V> > 8) {
+        halves<V> h = bitcast<halves<V>>(x);
+        h.low = running_sum(h.low, carry);
+        h.high = running_sum(h.high, carry);
+        return bitcast<V>(h);
+    } else {
+        vec<C, lanes<V>> p = prefix_sums(convert<C>(x)), all = p + carry;
+        carry += p[lanes<V> - 1];
+        return convert<element<V>>(all);
+    }
+}
+template <class V, class C> KW_INLINE V running_product(V x, C& carry) {
+    if constexpr (sizeof(C) == sizeof(element<V>)) {
+        V p = prefix_products(x) * carry;
+        carry = p[lanes<V> - 1];
+        return p;
+    } else if constexpr (lanes<V> > 8) {
+        halves<V> h = bitcast<halves<V>>(x);
+        h.low = running_product(h.low, carry);
+        h.high = running_product(h.high, carry);
+        return bitcast<V>(h);
+    } else {
+        vec<C, lanes<V>> p = prefix_products(convert<C>(x)), all = p * carry;
+        carry *= p[lanes<V> - 1];
+        return convert<element<V>>(all);
+    }
+}
+
+// ------------------------------------------------------------------------------------------------- loops
+
+// body(i, n, u) for every vector of [from, to): i is its first index, n how many lanes are in use, u which of U
+// independent accumulators to use. n is N except in the last call; all calls are inlined.
+template <int N, int U, class Body> KW_INLINE void sweep(int64_t from, int64_t to, Body body) {
+    int64_t i = from;
+    for (; i + U * N <= to; i += U * N) {
+#pragma GCC unroll 16
+        for (int u = 0; u < U; ++u) body(i + u * N, N, u);
+    }
+#pragma GCC unroll 1
+    for (; i + N <= to; i += N) body(i, N, 0);
+    if (i < to) body(i, int(to - i), 0);
+}
+
+template <int V> struct count { static constexpr int value = V; };
+
+// x in the lanes in use, `otherwise` in the rest.
+template <class V> KW_INLINE V keep(V x, int n, V otherwise) {
+    return n < lanes<V> ? select(first<lanes<V>>(n), x, otherwise) : x;
+}
+template <int N> KW_INLINE mask<N> load_bools(const bool* p, int n) {
+    return to_mask(convert<int32_t>(load_part<uint8_t, N>(reinterpret_cast<const uint8_t*>(p), n, 0)) != 0);
+}
+template <int N> KW_INLINE mask<N> load_bools_strided(const bool* p, int64_t stride, int n) {
+    return to_mask(convert<int32_t>(load_strided<uint8_t, N>(reinterpret_cast<const uint8_t*>(p), stride, n, 0)) != 0);
+}
+// Writes the lanes in use; whole vectors go past the caches when STREAM.
+template <bool STREAM, class V> KW_INLINE void put(element<V>* p, V v, int n) {
+    if (n < lanes<V>) store_part(p, v, n);
+    else if constexpr (STREAM) stream(p, v);
+    else store(p, v);
+}
+template <bool STREAM, class M> KW_INLINE void put_bools(bool* p, M m, int n) {
+    put<STREAM>(reinterpret_cast<uint8_t*>(p), convert<uint8_t>(m & 1), n);
+}
+template <class V> KW_INLINE V floor_div(V a, V b) {
+    V q = a / b;
+    return q - select(to_mask((q * b != a) & ((a < 0) != (b < 0))), broadcast<V>(1), broadcast<V>(0));
+}
+
+// ----------------------------------------------------------------------------------------------- scalars
+
+// The same arithmetic on single numbers, for what does not change along a vector.
+namespace one {
+#define KW_ONE(name)                                                            \
+    KW_INLINE float name(float x) { return __builtin_##name##f(x); }            \
+    KW_INLINE double name(double x) { return __builtin_##name(x); }
+KW_ONE(exp) KW_ONE(expm1) KW_ONE(log) KW_ONE(log1p) KW_ONE(tanh) KW_ONE(erf) KW_ONE(erfc) KW_ONE(sin) KW_ONE(cos)
+KW_ONE(tan) KW_ONE(asin) KW_ONE(acos) KW_ONE(atan) KW_ONE(sinh) KW_ONE(cosh) KW_ONE(exp2) KW_ONE(log2) KW_ONE(log10)
+KW_ONE(sqrt) KW_ONE(floor) KW_ONE(ceil) KW_ONE(trunc)
+#undef KW_ONE
+KW_INLINE float round_even(float x) { return __builtin_rintf(x); }
+KW_INLINE double round_even(double x) { return __builtin_rint(x); }
+KW_INLINE float pow(float x, float y) { return __builtin_powf(x, y); }
+KW_INLINE double pow(double x, double y) { return __builtin_pow(x, y); }
+KW_INLINE float fmod(float x, float y) { return __builtin_fmodf(x, y); }
+KW_INLINE double fmod(double x, double y) { return __builtin_fmod(x, y); }
+KW_INLINE float atan2(float x, float y) { return __builtin_atan2f(x, y); }
+KW_INLINE double atan2(double x, double y) { return __builtin_atan2(x, y); }
+template <class T> KW_INLINE T rsqrt(T x) { return 1 / sqrt(x); }
+template <class T> KW_INLINE T reciprocal(T x) { return 1 / x; }
+template <class T> KW_INLINE T sigmoid(T x) { return 1 / (1 + exp(-x)); }
+template <class T> KW_INLINE T maximum(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> KW_INLINE T minimum(T a, T b) { return a != a || a < b ? a : b; }
+template <class T> KW_INLINE T max_second(T a, T b) { return a > b ? a : b; }
+template <class T> KW_INLINE T sign(T x) { return x > 0 ? T(1) : (x < 0 ? T(-1) : T(0)); }
+KW_INLINE float abs(float x) { return __builtin_fabsf(x); }
+KW_INLINE double abs(double x) { return __builtin_fabs(x); }
+template <class T> KW_INLINE T abs(T x) { return x < 0 ? -x : x; }
+template <class T> KW_INLINE T floor_div(T a, T b) {
+    T q = a / b;
+    return q - (q * b != a && (a < 0) != (b < 0) ? 1 : 0);
+}
+KW_INLINE float from_bf16(uint16_t x) { return kw::from_bf16(vec<uint16_t, 4>{x})[0]; }
+KW_INLINE float from_fp16(uint16_t x) { return kw::from_fp16(vec<uint16_t, 8>{x})[0]; }
+KW_INLINE uint16_t to_bf16(float x) { return kw::to_bf16(vec<float, 4>{x})[0]; }
+KW_INLINE uint16_t to_fp16(float x) { return kw::to_fp16(vec<float, 8>{x})[0]; }
+}  // namespace one
 
 }  // namespace kw
