@@ -4,7 +4,7 @@ The rule. Elements are grouped by the binade of the truth (groups with few eleme
 the next one down). In each group the largest and the root-mean-square error of the candidate
 against float64 truth may be `max_factor` and `rms_factor` times what the reference itself shows in
 the same group on the same inputs in its own dtype. Below a floor of `floor_ulps` units in the last
-place of the output's dtype (a quarter of that for the root mean square), plus the smallest normal
+place of the output's dtype (half of that for the root mean square), plus the smallest normal
 number (four of them, except in float16), an error always passes.
 
 Sums. Where an output depends on K numbers (`fan_in`, found by differentiating the reference), a
@@ -41,7 +41,7 @@ from kernelwright.types import Problem, ToleranceRule
 SMALL_GROUP = 32
 """Groups with fewer elements are joined to the next binade down."""
 MOST_TERMS = 16_384
-MOVED_SAMPLE = 1 << 18
+MOVED_SAMPLE = 1 << 15
 """Elements from which the typical change of a group is taken."""
 MEDIAN_TO_SIGMA = 1.4826
 RMS_GROUP = 32
@@ -86,12 +86,13 @@ class FloatBound:
         most, rms, count = self._by_group(own_error, counted)
         root = math.sqrt(min(max(1.0, terms), MOST_TERMS))
         moved = root * self._typical_change(nearby, counted)
-        floor = floor_of(self.truth, own.dtype, rule.floor_ulps, 3.0 * root)
+        floors = Floors(self.truth, own.dtype)
+        floor = floors.at(ulps=rule.floor_ulps, roundings=3.0 * root)
         self.allowed = torch.maximum(
             torch.maximum(max(rule.max_factor, root / 4) * most, 3.0 * moved)[self._group], floor
         )
-        low_floor = floor_of(self.truth, own.dtype, rule.floor_ulps / 4.0, root)
-        _, rms_floor, _ = self._by_group(torch.where(counted, low_floor, 0.0), counted)
+        low = torch.where(counted, floors.at(ulps=rule.floor_ulps / 2.0, roundings=root), 0.0)
+        _, rms_floor, _ = self._by_group(low, counted)
         self.allowed_rms = torch.maximum(torch.maximum(max(rule.rms_factor, root / 8) * rms, moved), rms_floor)
         self._counted, self._count = counted, count
 
@@ -286,11 +287,17 @@ def grouped(truth: torch.Tensor, counted: torch.Tensor, dtype: torch.dtype) -> t
     return max(group_of) + 1, torch.where(counted, member, 0)
 
 
-def floor_of(truth: torch.Tensor, dtype: torch.dtype, ulps: float, roundings: float) -> torch.Tensor:
-    """Returns the error that always passes, for each element: units in the last place, or roundings of a sum."""
-    info = torch.finfo(dtype)
-    magnitude = truth.abs().nan_to_num(0.0, info.max, info.max)
-    unit = info.eps * torch.ldexp(torch.ones_like(magnitude), torch.frexp(magnitude).exponent - 1)
-    # Vector exponentials stop a little above the smallest normal number; in float16 that would not be little.
-    smallest = info.tiny if dtype is torch.float16 else 4.0 * info.tiny
-    return torch.maximum(ulps * unit, roundings * arithmetic_roundoff(dtype) * magnitude) + smallest
+class Floors:
+    """Errors that always pass, for each element of a truth: units in the last place, or roundings of a sum."""
+
+    def __init__(self, truth: torch.Tensor, dtype: torch.dtype) -> None:
+        info = torch.finfo(dtype)
+        magnitude = truth.abs().nan_to_num(0.0, info.max, info.max)
+        self._ulp = torch.ldexp(torch.full_like(magnitude, info.eps / 2.0), torch.frexp(magnitude).exponent)
+        self._rounding = magnitude.mul_(arithmetic_roundoff(dtype))
+        # Vector exponentials stop a little above the smallest normal number; in float16 that would not be little.
+        self._smallest = info.tiny if dtype is torch.float16 else 4.0 * info.tiny
+
+    def at(self, *, ulps: float, roundings: float) -> torch.Tensor:
+        """Returns the larger of so many units in the last place and so many roundings, plus the smallest number."""
+        return torch.maximum(ulps * self._ulp, roundings * self._rounding) + self._smallest

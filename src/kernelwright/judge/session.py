@@ -7,6 +7,7 @@ system and never leave this process.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import OrderedDict
@@ -34,6 +35,7 @@ NEARBY = 8
 NEARBY_ELEMENTS = 64
 DRAW_MEMORY_SHARE = 0.25
 """Of the free memory, for draws that are kept; others are made again for each candidate."""
+SMALL_ELEMENTS = 1 << 20
 TIMED_DRAWS = 4
 TIMED_DRAW_BYTES = 256 << 20
 DEFAULT_CACHE_BYTES = 32 << 20
@@ -65,7 +67,9 @@ class Session:
 
     def __init__(self, problem: Problem, target: Target, program: Path, emit: Emit) -> None:
         self.problem, self.target, self.program, self._emit = problem, target, program, emit
-        torch.set_num_threads(target.threads)
+        # Small tensors are compared by one thread: on a busy machine threads wait for each other longer than they work.
+        largest = max(math.prod(spec.shape) for spec in problem.arguments)
+        torch.set_num_threads(1 if largest <= SMALL_ELEMENTS else target.threads)
         self._free_bytes = available_bytes()
         cache = target.cache_bytes or DEFAULT_CACHE_BYTES
         self._secret = int.from_bytes(os.urandom(6), "little")
@@ -197,6 +201,7 @@ class Session:
                 self.reference,
                 inputs=self.slots.inputs,
                 parameters=self.slots.parameters,
+                threads=self.target.threads,
                 eager=eager if isinstance(eager, Baseline) else None,
             )
             self._baselines[name] = made
