@@ -710,6 +710,17 @@ template <int N, int U, class Body> KW_INLINE void sweep(int64_t from, int64_t t
     if (i < to) body(i, int(to - i), 0);
 }
 
+// Sums of float vectors, made in double.
+template <int N> struct wide {
+    vec<double, N / 2> low, high;
+    KW_INLINE void add(vec<float, N> x) {
+        halves<vec<float, N>> h = bitcast<halves<vec<float, N>>>(x);
+        low += convert<double>(h.low);
+        high += convert<double>(h.high);
+    }
+    KW_INLINE void join(const wide& other) { low += other.low, high += other.high; }
+};
+
 template <int V> struct count { static constexpr int value = V; };
 
 // x in the lanes in use, `otherwise` in the rest.
