@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright import capture, codec, doctor, experts, languages, problems, report, run
+from kernelwright import api, capture, codec, doctor, experts, languages, problems, report, run
 from kernelwright.console import Progress, answer_tables, contender_table
 from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.graph import Capture
@@ -31,7 +31,7 @@ from kernelwright.store.salvage import salvage
 from kernelwright.types import Failure, Record
 
 VERSION = metadata.version("kernelwright")
-STORE, PAGE = "store.sqlite", "report.html"
+PAGE = "report.html"
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
 
@@ -101,11 +101,11 @@ def optimize(
     Ctrl-C keeps everything judged so far; the same command goes on from there.
     """
     with Progress(err, budget_s=budget) as progress:
-        captured = _capture(source, inputs, evaluation, progress)
-        folder = folder or Path("kernelwright-out") / captured.problem.name
-        target = languages.detect_target()
-        with Store(folder / STORE) as store:
-            result = run.optimize(captured, target, store=store, budget_s=budget, seed=seed, on_event=progress.event)
+        result = api.optimize(
+            source, inputs=inputs, evaluation=evaluation, budget_s=budget, out=folder, seed=seed,
+            on_step=progress.step, on_event=progress.event,
+        )  # fmt: skip
+    folder = folder or Path("kernelwright-out") / result.problem.name
     _give(result, folder, as_json=as_json)
     if result.stopped == "interrupted":
         sys.exit(130)
@@ -128,20 +128,11 @@ def judge_command(
     KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors.
     `kernelwright show SOURCE --skeleton` prints one to start from. Exit status 0: it passed, 1: it did not.
     """
-    if not kernel_file.is_file():
-        raise UserError(
-            f"there is no file {kernel_file}", "`kernelwright show SOURCE --skeleton > kernel.cpp` starts one"
-        )
     with Progress(err) as progress:
-        captured = _capture(source, inputs, evaluation, progress)
-        candidate = languages.candidate_from_file(captured.problem, kernel_file)
-        target = languages.detect_target()
-        path = folder / STORE if folder else ":memory:"
-        with Store(path) as store:
-            record = run.judge_candidate(
-                captured.problem, candidate, target, store=store, policy=POLICIES[policy],
-                on_event=progress.event,
-            )  # fmt: skip
+        record = api.judge_kernel(
+            source, kernel_file, inputs=inputs, evaluation=evaluation, policy=policy, out=folder,
+            on_step=progress.step, on_event=progress.event,
+        )  # fmt: skip
     click.echo(codec.dumps(record)) if as_json else _print_record(record)
     sys.exit(0 if record.passed else 1)
 
@@ -195,7 +186,7 @@ def show(
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
     """Print what is known in FOLDER (an --out folder), and write its HTML report again."""
-    with Store(folder / STORE, create=False) as store:
+    with Store(folder / api.STORE, create=False) as store:
         results = run.recall(store)
     if not results:
         raise UserError(f"{folder} holds no finished optimisation", "run `kernelwright optimize` with this --out first")
@@ -246,14 +237,14 @@ def _capture(source: str, inputs: tuple[str, ...], evaluation: bool, progress: P
 
 def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = None) -> None:
     page = page or folder / PAGE
-    best = run.write_best(result, folder)
+    best = folder / "best"
     page.write_text(report.html(result, version=VERSION), encoding="utf-8")
     if as_json:
         click.echo(codec.dumps(result))
         return
     for part in answer_tables(result, report.lines(result.rows)):
         out.print(part)
-    if best:
+    if best.is_dir():
         out.print(f"kernel: {best}", soft_wrap=True)
     out.print(f"report: {page}", soft_wrap=True)
 
