@@ -64,6 +64,11 @@ def swiglu(x: torch.Tensor) -> torch.Tensor:
     return F.silu(gate) * value
 
 
+def causal(x: torch.Tensor) -> torch.Tensor:
+    later = torch.triu(torch.ones(33, 33), 1).bool()
+    return F.softmax(x.masked_fill(later, -1e9), -1)
+
+
 def nucleus(x: torch.Tensor) -> torch.Tensor:
     p = F.softmax(x, -1)
     return torch.where(p.cumsum(-1) < 0.9, p, 0.0)
@@ -145,7 +150,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "roll": (lambda x: torch.roll(x, 1, 1), (X,)),
     "flip": (lambda x: torch.flip(x, [1]) - x, (X,)),
     "triangles": (lambda x: torch.tril(x) + torch.triu(x, 1) * 2, (X,)),
-    "causal": (lambda x: F.softmax(x.masked_fill(torch.triu(torch.ones(33, 33), 1).bool(), -1e9), -1), (normal(2, 33, 33),)),
+    "causal": (causal, (normal(2, 33, 33),)),
     "powers": (lambda x: x.clamp(-1, 1) ** 2 + x.abs() ** 0.5 + 2**x + (x.abs() + 0.1).pow(x), (X,)),
     "trigonometry": (lambda x: torch.sin(x) + torch.cos(x) * torch.tanh(x) + torch.atan(x), (X,)),
     "halves_joined": (lambda x: torch.stack([x[..., 0::2], x[..., 1::2]], -1).flatten(-2), (EVEN,)),
@@ -213,6 +218,11 @@ def library_of(build_folder: Path) -> Callable[[str], list[Built]]:
     return get
 
 
+def kinds(x: torch.Tensor) -> torch.Tensor:
+    """Returns 0 for numbers, 1 for NaN, 2 and 3 for the infinities."""
+    return torch.isnan(x) * 1 + torch.isposinf(x) * 2 + torch.isneginf(x) * 3
+
+
 def assert_close(got: torch.Tensor, truth: torch.Tensor, reference: torch.Tensor) -> None:
     """Checks values as the judge does: multiples of the reference's own error, with a floor of a few units."""
     assert got.dtype == reference.dtype
@@ -220,8 +230,9 @@ def assert_close(got: torch.Tensor, truth: torch.Tensor, reference: torch.Tensor
     if not got.is_floating_point():
         assert torch.equal(got, reference)
         return
-    for value in (torch.isnan, torch.isposinf, torch.isneginf):
-        assert torch.equal(value(got), value(reference)), value.__name__
+    # Where float32 itself departs from the truth (GELU of infinity is NaN in float32 only) either will do.
+    disputed = kinds(reference) != kinds(truth)
+    assert torch.equal(torch.where(disputed, 0, kinds(got)), torch.where(disputed, 0, kinds(reference)))
     good = torch.isfinite(reference) & torch.isfinite(truth)
     g, t, r = (x.double()[good] for x in (got, truth, reference))
     if not g.numel():
@@ -258,14 +269,15 @@ def spoiled(x: torch.Tensor, seed: int) -> torch.Tensor:
     return y
 
 
-FINITE_ONLY = ("total", "total_prime", "kl", "many")
-"""A single NaN decides their only result, so that there is nothing to compare."""
+FINITE_ONLY = ("total", "total_prime", "kl", "many", "bce")
+"""A single NaN decides their only result, or PyTorch refuses it."""
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n not in FINITE_ONLY])
 def test_special_values(library_of: Callable[[str], list[Built]], name: str) -> None:
     for built in library_of(name):
-        arguments = [spoiled(x, n) for n, x in enumerate(built.case.arguments)]
+        count = len(built.case.problem.inputs)
+        arguments = [spoiled(x, n) if n < count else x for n, x in enumerate(built.case.arguments)]
         got = run_candidate(built.library, built.symbol, built.case, built.candidate, arguments)
         for g, t, r in zip(
             got, built.case.call(torch.float64, arguments), built.case.call(None, arguments), strict=True

@@ -228,11 +228,11 @@ def evaluate(
 
 def check_scans(folds: dict[t.Tensor, Expression], writes: list[Write]) -> None:
     """Asks for a scan to be stored when something needs its elements after the pass that makes them."""
-    levels = levels_of(folds)
     for e in folds.values():
         for scan in e.folds:
             if isinstance(scan, t.Scan):
                 raise StoreNeeded(scan)
+    levels = levels_of(folds)
     for write in writes:
         for scan in write.value.folds:
             if isinstance(scan, t.Scan) and pass_of(write.value, levels) != levels[scan]:

@@ -118,7 +118,12 @@ def read_var(c: Call) -> t.Tensor | tuple[t.Tensor, ...]:
     if "std" in c.node.op:
         var = op("sqrt", var)
     var = without_axes(var, axes, keep=keep)
-    return (var, without_axes(mean, axes, keep=keep)) if "mean" in c.node.op else var
+    return (var, without_axes(running_mean(mean, squares), axes, keep=keep)) if "mean" in c.node.op else var
+
+
+def running_mean(mean: t.Tensor, squares: t.Tensor) -> t.Tensor:
+    """Returns the mean as Welford's method, PyTorch's, gives it: NaN once an infinity was met."""
+    return choose(compare("eq", squares, squares), mean, num(math.nan))
 
 
 def read_layer_norm(c: Call) -> tuple[t.Tensor, ...]:
@@ -130,7 +135,7 @@ def read_layer_norm(c: Call) -> tuple[t.Tensor, ...]:
     scale = op("rsqrt", op("add", op("div", squares, num(float(count_of(x, axes)))), num(c.real("eps"))))
     y = op("mul", rest, scale)
     y = y if weight is None else op("mul", y, to(weight, x.dtype))
-    return (y if bias is None else op("add", y, to(bias, x.dtype))), mean, scale
+    return (y if bias is None else op("add", y, to(bias, x.dtype))), running_mean(mean, squares), scale
 
 
 def read_rms_norm(c: Call) -> t.Tensor | tuple[t.Tensor, ...]:
