@@ -12,13 +12,14 @@ from pathlib import Path
 import torch
 
 from kernelwright.capture import tracing
-from kernelwright.experts import templates
+from kernelwright.experts import attention, bag, topk, window
 from kernelwright.graph import Graph
 from kernelwright.types import (
     Candidate,
     Failure,
     Point,
     Problem,
+    Refusal,
     SourceFile,
     Space,
     Target,
@@ -136,17 +137,8 @@ def _compile(job: tuple[Path, Candidate]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for source in candidate.sources:
         (folder / source.path).write_text(source.text)
-    command = [
-        "g++",
-        *FLAGS,
-        "-Wall",
-        "-Wno-array-bounds",
-        "-Werror=return-type",
-        "kernel.cpp",
-        "-o",
-        "kernel.so",
-        "-lm",
-    ]
+    # Unrolled tails make this compiler see accesses that their conditions exclude: no array-bounds.
+    command = ["g++", *FLAGS, "-Wall", "-Wno-array-bounds", "kernel.cpp", "-o", "kernel.so", "-lm"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:4000] + candidate.sources[0].text
     assert "warning" not in done.stderr, done.stderr[:4000]
@@ -195,7 +187,7 @@ def call(traced: Traced, candidate: Candidate, library: Path, *inputs: torch.Ten
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(torch.uint8) if tensor.numel() else tensor
+    return tensor.reshape(-1).view(torch.uint8) if tensor.numel() else tensor
 
 
 def assert_as_accurate(got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor) -> None:
@@ -217,20 +209,26 @@ def assert_as_accurate(got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor
     assert rms_mine <= 4 * rms + 4 * ulp.square().mean().sqrt()
 
 
+def _answers(traced: Traced) -> list[Template | Refusal]:
+    """Returns what the experts for special operations say, whatever the loop expert can do."""
+    found: list[Template | Refusal] = []
+    for module in (window, attention, topk, bag):
+        answer = module.propose(traced.problem, traced.graph, TARGET)
+        found.extend(answer if isinstance(answer, tuple) else () if answer is None else (answer,))
+    return found
+
+
 def only(traced: Traced) -> Template:
-    """Returns the one template that the experts have for a reference."""
-    proposals = templates(traced.problem, traced.graph, target=TARGET)
-    assert proposals.refusals == ()
-    (template,) = proposals.templates
-    return template
+    """Returns the one template that the special experts have for a reference."""
+    (found,) = _answers(traced)
+    assert isinstance(found, Template), found
+    return found
 
 
 def refusal(reference: object, *inputs: torch.Tensor) -> str:
     """Returns why a reference is refused: operator and reason."""
-    traced = Traced(reference, *inputs)
-    proposals = templates(traced.problem, traced.graph, target=TARGET)
-    assert proposals.templates == ()
-    (found,) = proposals.refusals
+    (found,) = _answers(Traced(reference, *inputs))
+    assert isinstance(found, Refusal), found
     return f"{found.subject}: {found.reason}"
 
 

@@ -77,13 +77,16 @@ CASES: dict[str, tuple[Callable[..., object], Callable[[], tuple[Tensor, ...]]]]
 }
 
 
+MORE_SCHEDULES = ("score block, mask of keys", "filled mask, other width", "causal", "weights as well, soft cap")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_is_as_accurate_as_torch(name: str, tmp_path: Path) -> None:
     function, make = CASES[name]
     torch.manual_seed(0)
     traced = Traced(function, *make())
     large = tuple(item * 8 if item.is_floating_point() else item for item in make())
-    check(tmp_path, traced, large)
+    check(tmp_path, traced, large, others=1 if name in MORE_SCHEDULES else 0)
 
 
 def test_rows_without_a_visible_key_are_nan_or_zero_as_in_torch(tmp_path: Path) -> None:

@@ -34,7 +34,11 @@ def follow(wiring: Wiring, core: Node, shape: tuple[int, ...]) -> Tail:
     if len(wiring.graph.outputs) != 1:
         raise Unsupported("more than one output")
     reader = Reader(wiring, core.name)
-    expression = shaped(reader.read(wiring.graph.outputs[0]), shape)
+    found = reader.read(wiring.graph.outputs[0])
+    try:
+        expression = shaped(found, shape)
+    except Unsupported as reason:
+        raise Unsupported("its result is permuted or cut before it is used") from reason
     read = leaves(expression)
     if any(leaf.view.base == f"{core.name}.{i}" for leaf in read for i in range(1, 4)):
         raise Unsupported("its second result is used")
