@@ -22,7 +22,7 @@ from kernelwright import capture, languages, problems, report, run
 from kernelwright.cli import VERSION
 from kernelwright.run.result import Event, Result
 from kernelwright.store import Store
-from kernelwright.types import Comparison, Judgement, Target
+from kernelwright.types import Comparison, Judgement, Measurement, Target
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "docs" / "results" / "cpu.md"
@@ -134,7 +134,7 @@ def document(results: list[Result], target: Target, *, command: str, seconds: fl
     )
 
 
-def _measurements(result: Result) -> Iterable[object]:
+def _measurements(result: Result) -> Iterable[Measurement]:
     outcome = result.report.outcome if result.report else None
     return outcome.measurements if isinstance(outcome, Judgement) else result.baselines
 

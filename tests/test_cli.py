@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kernelwright import cli
+from kernelwright import capture, cli
 from kernelwright.errors import KernelwrightError, UserError
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +93,7 @@ def test_errors_are_one_line_without_debug(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(cli.capture, "load", fail)
+    monkeypatch.setattr(capture, "load", fail)
     assert run("show", "softmax") == status
     assert capsys.readouterr().err == line
     assert run("show", "softmax", "--debug") == status
@@ -104,7 +104,7 @@ def test_ctrl_c_ends_with_130(capsys: pytest.CaptureFixture[str], monkeypatch: p
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.capture, "load", interrupt)
+    monkeypatch.setattr(capture, "load", interrupt)
     assert run("show", "softmax") == 130
     assert "goes on from here" in capsys.readouterr().err
 

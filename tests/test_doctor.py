@@ -32,7 +32,7 @@ def test_a_missing_compiler_names_the_install_command(monkeypatch: pytest.Monkey
     [("apt-get", "apt-get install -y g++"), ("dnf", "dnf install -y gcc-c++"), (None, "install the compiler with")],
 )
 def test_install_commands_follow_the_system(monkeypatch: pytest.MonkeyPatch, tool: str | None, command: str) -> None:
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}" if name == tool else None)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}" if name == tool else None)
     assert doctor.install_command("compiler").startswith(command)
 
 

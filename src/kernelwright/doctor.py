@@ -79,7 +79,7 @@ def install_command(part: str) -> str:
 
 def _system() -> Finding:
     found = f"{platform.system()} {platform.release()}, {platform.machine()}"
-    if sys.platform == "linux":
+    if platform.system() == "Linux":
         return Finding(subject="system", state="ok", found=found)
     return Finding(
         subject="system", state="missing", found=found, fix="judging needs Linux (a container or WSL 2 will do)"
