@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kernelwright.errors import SourceError
-from kernelwright.reference_program import identifiers, load_reference, state_of
+from kernelwright.reference_program import load_reference, state_of
 from kernelwright.types import SourceFile, TensorSpec
 
 CLASS = """
@@ -75,13 +75,3 @@ def test_faults_of_a_call_name_the_line() -> None:
     reference = load_reference((SourceFile(path="r.py", text="def f(x):\n    return x @ x\n"),), "f")
     with pytest.raises(SourceError, match=r"r\.py:2: the reference raised RuntimeError"):
         reference.call(reference.make_module(0), (torch.ones(2, 3),))
-
-
-def test_identifiers_are_distinct_c_names() -> None:
-    assert identifiers(("ln.weight", "ln_weight", "0.bias", "float", "x"), ("x",)) == (
-        "ln_weight",
-        "ln_weight_2",
-        "t_0_bias",
-        "t_float",
-        "x_2",
-    )
