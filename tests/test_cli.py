@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kernelwright import cli
+from kernelwright import capture, cli
 from kernelwright.errors import KernelwrightError, UserError
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +31,10 @@ def help_document() -> str:
     for name in (None, *sorted(cli.cli.commands)):
         command = cli.cli.commands[name] if name else cli.cli
         context = click.Context(
-            command, info_name=f"kernelwright {name}" if name else "kernelwright", max_content_width=100
+            command,
+            info_name=f"kernelwright {name}" if name else "kernelwright",
+            terminal_width=100,
+            max_content_width=100,
         )
         parts.append(f"## {context.info_name}\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
@@ -90,7 +93,7 @@ def test_errors_are_one_line_without_debug(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(cli.capture, "load", fail)
+    monkeypatch.setattr(capture, "load", fail)
     assert run("show", "softmax") == status
     assert capsys.readouterr().err == line
     assert run("show", "softmax", "--debug") == status
@@ -101,7 +104,7 @@ def test_ctrl_c_ends_with_130(capsys: pytest.CaptureFixture[str], monkeypatch: p
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.capture, "load", interrupt)
+    monkeypatch.setattr(capture, "load", interrupt)
     assert run("show", "softmax") == 130
     assert "goes on from here" in capsys.readouterr().err
 

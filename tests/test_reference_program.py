@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kernelwright.errors import SourceError
-from kernelwright.reference_program import identifiers, load_reference, state_of
+from kernelwright.reference_program import load_reference, state_of
 from kernelwright.types import SourceFile, TensorSpec
 
 CLASS = """
@@ -23,7 +23,7 @@ def get_init_inputs():
 FILES = (SourceFile(path="model.py", text=CLASS), SourceFile(path="scale.py", text="FACTOR = 3.0\n"))
 
 
-def test_class_contract_in_any_precision_with_a_carried_import_and_a_plain_argument():
+def test_class_contract_in_any_precision_with_a_carried_import_and_a_plain_argument() -> None:
     reference = load_reference(FILES, "Model")
     module = reference.make_module(1, torch.float64)
     (x,) = reference.make_inputs(5)
@@ -35,7 +35,7 @@ def test_class_contract_in_any_precision_with_a_carried_import_and_a_plain_argum
     assert not torch.equal(reference.make_inputs(6)[0], x)
 
 
-def test_two_loads_share_no_code_and_take_their_own_carried_files():
+def test_two_loads_share_no_code_and_take_their_own_carried_files() -> None:
     first = load_reference(FILES, "Model")
     second = load_reference((FILES[0], SourceFile(path="scale.py", text="FACTOR = 0.0\n")), "Model")
     assert first.function.__code__ is not second.function.__code__
@@ -43,7 +43,7 @@ def test_two_loads_share_no_code_and_take_their_own_carried_files():
     torch.testing.assert_close(second.call(second.make_module(1), (x,))[0], torch.ones(4, 8))
 
 
-def test_function_contract_draws_by_spec():
+def test_function_contract_draws_by_spec() -> None:
     file = SourceFile(path="f.py", text="def f(x, index):\n    return {'a': x * 2, 'b': [x[index]]}\n")
     specs = (
         TensorSpec(name="x", shape=(32,), dtype="float32", role="input", low=-1, high=1),
@@ -66,22 +66,12 @@ def test_function_contract_draws_by_spec():
         ("def g(): pass\n", "f", "it defines: g"),
     ],
 )
-def test_faults_of_the_file_name_the_place(text, entry, words):
+def test_faults_of_the_file_name_the_place(text: str, entry: str, words: str) -> None:
     with pytest.raises(SourceError, match=words):
         load_reference((SourceFile(path="r.py", text=text),), entry)
 
 
-def test_faults_of_a_call_name_the_line():
+def test_faults_of_a_call_name_the_line() -> None:
     reference = load_reference((SourceFile(path="r.py", text="def f(x):\n    return x @ x\n"),), "f")
     with pytest.raises(SourceError, match=r"r\.py:2: the reference raised RuntimeError"):
         reference.call(reference.make_module(0), (torch.ones(2, 3),))
-
-
-def test_identifiers_are_distinct_c_names():
-    assert identifiers(("ln.weight", "ln_weight", "0.bias", "float", "x"), ("x",)) == (
-        "ln_weight",
-        "ln_weight_2",
-        "t_0_bias",
-        "t_float",
-        "x_2",
-    )

@@ -20,25 +20,31 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright import capture, codec, doctor, experts, judge, languages, problems, report, run
+from kernelwright import api, capture, codec, doctor, experts, languages, problems, report, run
 from kernelwright.console import Progress, answer_tables, contender_table
 from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
 from kernelwright.run.result import Result
 from kernelwright.store import Store
+from kernelwright.store.salvage import salvage
 from kernelwright.types import Failure, Record
 
 VERSION = metadata.version("kernelwright")
-STORE, PAGE = "store.sqlite", "report.html"
+PAGE = "report.html"
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
 
+PIPE_WIDTH = 140
+"""Columns of what is printed into a pipe or a file, where no terminal gives its own."""
+
 out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+if not out.is_terminal:
+    out = Console(highlight=False, width=PIPE_WIDTH)
 
 
-class Seconds(click.ParamType):
+class Seconds(click.ParamType[float]):
     """A duration: 60s, 5m, 1h, or plain seconds."""
 
     name = "duration"
@@ -53,7 +59,7 @@ class Seconds(click.ParamType):
         return float(match[1]) * UNITS[match[2]]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True})
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(VERSION, prog_name="kernelwright")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
@@ -95,14 +101,11 @@ def optimize(
     Ctrl-C keeps everything judged so far; the same command goes on from there.
     """
     with Progress(err, budget_s=budget) as progress:
-        captured = _capture(source, inputs, evaluation, progress)
-        folder = folder or Path("kernelwright-out") / captured.problem.name
-        with Store(folder / STORE) as store:
-            store.put(captured)
-            result = run.optimize(
-                captured, languages.detect_target(), store=store, budget_s=budget, parts=_parts(), seed=seed,
-                on_event=progress.event,
-            )  # fmt: skip
+        result = api.optimize(
+            source, inputs=inputs, evaluation=evaluation, budget_s=budget, out=folder, seed=seed,
+            on_step=progress.step, on_event=progress.event,
+        )  # fmt: skip
+    folder = folder or Path("kernelwright-out") / result.problem.name
     _give(result, folder, as_json=as_json)
     if result.stopped == "interrupted":
         sys.exit(130)
@@ -125,20 +128,11 @@ def judge_command(
     KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors.
     `kernelwright show SOURCE --skeleton` prints one to start from. Exit status 0: it passed, 1: it did not.
     """
-    if not kernel_file.is_file():
-        raise UserError(
-            f"there is no file {kernel_file}", "`kernelwright show SOURCE --skeleton > kernel.cpp` starts one"
-        )
     with Progress(err) as progress:
-        captured = _capture(source, inputs, evaluation, progress)
-        candidate = languages.candidate_from_file(captured.problem, kernel_file)
-        target = languages.detect_target()
-        path = folder / STORE if folder else ":memory:"
-        with Store(path) as store:
-            record = run.judge_candidate(
-                captured.problem, candidate, target, store=store, judge=judge.Judge, policy=POLICIES[policy],
-                on_event=progress.event,
-            )  # fmt: skip
+        record = api.judge_kernel(
+            source, kernel_file, inputs=inputs, evaluation=evaluation, policy=policy, out=folder,
+            on_step=progress.step, on_event=progress.event,
+        )  # fmt: skip
     click.echo(codec.dumps(record)) if as_json else _print_record(record)
     sys.exit(0 if record.passed else 1)
 
@@ -163,7 +157,7 @@ def problems_command(as_json: bool) -> None:
     out.print(table)
 
 
-@cli.command()
+@cli.command(short_help="Show what SOURCE is, and which experts can work on it.")
 @source_options
 @click.option("--reference", is_flag=True, help="Print the reference's source.")
 @click.option("--graph", "show_graph", is_flag=True, help="Print the operator graph.")
@@ -184,7 +178,7 @@ def show(
         _print_problem(captured)
 
 
-@cli.command(name="report")
+@cli.command(name="report", short_help="Print what is known in FOLDER; write its page again.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--html", "page", type=click.Path(path_type=Path), help="Where to write the page  [default: FOLDER/report.html]"
@@ -192,19 +186,36 @@ def show(
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
     """Print what is known in FOLDER (an --out folder), and write its HTML report again."""
-    with Store(folder / STORE, create=False) as store:
-        results = run.recall(store, parts=_parts())
+    with Store(folder / api.STORE, create=False) as store:
+        results = run.recall(store)
     if not results:
         raise UserError(f"{folder} holds no finished optimisation", "run `kernelwright optimize` with this --out first")
     for result in results:
         _give(result, folder, as_json=as_json, page=page)
 
 
-@cli.command(name="doctor")
+@cli.command(name="doctor", short_help="Say what this machine has and what is missing.")
 @click.option("--store", type=click.Path(path_type=Path), help="Check this store file as well.")
-@click.option("--json", "as_json", is_flag=True)
-def doctor_command(store: Path | None, as_json: bool) -> None:
-    """Say what this machine has, what is missing, and the command that mends it."""
+@click.option(
+    "--salvage",
+    "fresh",
+    type=click.Path(path_type=Path),
+    help="Copy what can be trusted of --store into this new file.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor_command(store: Path | None, fresh: Path | None, as_json: bool) -> None:
+    """Say what this machine has, what is missing, and the command that mends it.
+
+    Exit status 1 when something that kernelwright needs is missing.
+    """
+    if fresh:
+        if store is None:
+            raise UserError("--salvage needs the damaged file", "name it with --store")
+        saved = salvage(store, fresh)
+        out.print(
+            f"{fresh}: {saved.records} records, {saved.values} values, {saved.blobs} blobs; {saved.lost} rows were lost"
+        )
+        return
     found = doctor.findings(store)
     if as_json:
         click.echo(json.dumps([codec.to_data(finding) for finding in found], indent=1))
@@ -220,25 +231,20 @@ def doctor_command(store: Path | None, as_json: bool) -> None:
 # ------------------------------------------------------------------------------ pieces
 
 
-def _parts() -> run.Parts:
-    screen, measure, final = (POLICIES[name] for name in ("screen", "measure", "report"))
-    return run.Parts(experts=experts.templates, judge=judge.Judge, screen=screen, measure=measure, report=final)
-
-
 def _capture(source: str, inputs: tuple[str, ...], evaluation: bool, progress: Progress) -> Capture:
     return capture.load(source, inputs=inputs, evaluation=evaluation, on_event=progress.step)
 
 
 def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = None) -> None:
     page = page or folder / PAGE
-    best = run.write_best(result, folder)
+    best = folder / "best"
     page.write_text(report.html(result, version=VERSION), encoding="utf-8")
     if as_json:
         click.echo(codec.dumps(result))
         return
     for part in answer_tables(result, report.lines(result.rows)):
         out.print(part)
-    if best:
+    if best.is_dir():
         out.print(f"kernel: {best}", soft_wrap=True)
     out.print(f"report: {page}", soft_wrap=True)
 

@@ -79,7 +79,8 @@ class Progress:
             self._line(event.text)
 
     def _line(self, text: str) -> None:
-        self._console.print(f"[{time.monotonic() - self._start_s:6.1f} s] {text}", markup=False, highlight=False)
+        passed_s = time.monotonic() - self._start_s
+        self._console.print(f"[{passed_s:6.1f} s] {text}", markup=False, highlight=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         parts: list[RenderableType] = [Spinner("dots", Text(self._status))]
@@ -124,8 +125,11 @@ def verdict_table(lines: tuple[Line, ...], *, most: int = 12) -> Table:
     failed = [line for line in lines if not line.passed]
     title = f"{len(lines)} candidates: {len(passed)} passed, {len(failed)} failed"
     table = Table(title=title, title_justify="left", show_edge=False)
-    for name in ("#", "template", "schedule", "judged", "outcome"):
-        table.add_column(name, overflow="fold")
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("template", no_wrap=True)
+    table.add_column("schedule", ratio=1, min_width=24)
+    for name in ("judged", "outcome"):
+        table.add_column(name, no_wrap=True)
     for name in ("µs", "vs eager", "95 % interval"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in passed[:most] + failed[: max(3, most - len(passed))]:
@@ -139,7 +143,7 @@ def verdict_table(lines: tuple[Line, ...], *, most: int = 12) -> Table:
 def contender_table(rows: tuple[Contender, ...]) -> Table:
     """Returns the final comparison with every baseline."""
     table = Table(title="against what you could have had for free", title_justify="left", show_edge=False)
-    table.add_column("contender")
+    table.add_column("contender", no_wrap=True)
     for name in ("median µs", "95 % interval", "speedup", "interval"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from kernelwright import environment
-from kernelwright.store import Store
+from kernelwright.store.salvage import examine
 from kernelwright.types import value
 
 PROGRAM = """
@@ -79,7 +79,7 @@ def install_command(part: str) -> str:
 
 def _system() -> Finding:
     found = f"{platform.system()} {platform.release()}, {platform.machine()}"
-    if sys.platform == "linux":
+    if platform.system() == "Linux":
         return Finding(subject="system", state="ok", found=found)
     return Finding(
         subject="system", state="missing", found=found, fix="judging needs Linux (a container or WSL 2 will do)"
@@ -208,16 +208,13 @@ def _gpu() -> Finding:
 
 def _store(path: Path) -> Finding:
     if not path.exists():
-        return Finding(
-            subject="store", state="missing", found=f"no file {path}", fix="give the store.sqlite of an --out folder"
-        )
-    with Store(path) as store:
-        faults = store.verify()
+        fix = "give the store.sqlite of an --out folder"
+        return Finding(subject="store", state="missing", found=f"no file {path}", fix=fix)
+    faults = examine(path)
     if faults:
-        return Finding(
-            subject="store", state="missing", found=f"{path}: {len(faults)} faults, first: {faults[0]}",
-            fix=f"keep a copy of {path}, then run the same optimize command with a new --out",
-        )  # fmt: skip
+        found = f"{path}: {len(faults)} faults, first: {faults[0]}"
+        fix = f"kernelwright doctor --store {path} --salvage NEW.sqlite copies what can be trusted"
+        return Finding(subject="store", state="missing", found=found, fix=fix)
     return Finding(subject="store", state="ok", found=f"{path}: every digest holds")
 
 

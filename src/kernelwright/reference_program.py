@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
-import keyword
 import linecache
 import random
-import re
 import sys
 import types as python_types
 from collections.abc import Callable, Iterable, Sequence
@@ -289,26 +287,3 @@ def state_of(module: torch.nn.Module) -> tuple[tuple[str, torch.Tensor], ...]:
     `Problem.parameters` has the same tensors in the same order.
     """
     return tuple(module.named_parameters()) + tuple(module.named_buffers())
-
-
-def identifiers(names: Sequence[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
-    """Returns a distinct C (and Python) identifier for each dotted name: `ln.weight` -> `ln_weight`."""
-    used, made = set(taken), []
-    for name in names:
-        base = re.sub(r"\W", "_", name, flags=re.ASCII)
-        base = base if re.match(r"[A-Za-z]", base) and base not in RESERVED else f"t_{base}"
-        chosen, count = base, 2
-        while chosen in used:
-            chosen, count = f"{base}_{count}", count + 1
-        used.add(chosen)
-        made.append(chosen)
-    return tuple(made)
-
-
-_C_WORDS = """
-auto bool break case catch char class const continue default delete do double else enum extern false float for goto if
-inline int long namespace new operator private protected public register restrict return short signed sizeof static
-struct switch template this throw true try typedef typename union unsigned using virtual void volatile while main near
-far out asm and or not xor int64_t int32_t uint16_t uint8_t int8_t
-"""
-RESERVED = frozenset(keyword.kwlist) | frozenset(_C_WORDS.split())

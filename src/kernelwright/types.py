@@ -314,6 +314,9 @@ class Policy:
     """The candidate is killed when its whole judgement takes longer."""
     call_deadline_s: float = 10.0
     """The candidate is killed when one request to its runner takes longer."""
+    protocol: int = 1
+    """Version of the judge's procedure, raised with every change that could change a verdict or a time, so
+    that records of an older judge are not taken for this one's."""
 
 
 # --------------------------------------------------------------------------- artifacts

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 def linear(x, w, b): return F.linear(x, w, b)
 def conv(x, w): return F.conv2d(x, w, padding=1)
 def depthwise(x, w): return F.conv2d(x, w, groups=4)
+def transposed(x, w, b): return F.conv_transpose2d(x, w, b, stride=2)
 def normed(x): return F.layer_norm(x, (16,)).relu()
 def lookup(table, ids): return F.embedding(ids, table)
 def window(x): return x[:2] * 2
@@ -27,6 +28,11 @@ COUNTS = {
     "linear": (("float32[8,16]", "float32[4,16]", "float32[4]"), 2 * 8 * 4 * 16 + 8 * 4, 4 * (128 + 64 + 4 + 32)),
     "conv": (("float32[1,2,5,5]", "float32[3,2,3,3]"), 3 * 25 * 2 * 18, 4 * (50 + 54 + 75)),
     "depthwise": (("float32[1,4,5,5]", "float32[4,1,3,3]"), 4 * 9 * 2 * 9, 4 * (100 + 36 + 36)),
+    "transposed": (
+        ("float32[1,2,5,5]", "float32[2,3,3,3]", "float32[3]"),
+        2 * 50 * 27 + 3 * 121,
+        4 * (50 + 54 + 3 + 3 * 121),
+    ),
     "normed": ((X,), 7 * 128 + 128, 4 * 2 * 128),
     "lookup": (("float32[1000,16]", IDS), 0, 4 * 3 * 16 + 8 * 3 + 4 * 3 * 16),
     "window": ((X,), 32, 4 * (32 + 32)),

@@ -41,7 +41,7 @@ def test_an_allocation_beyond_the_available_memory_fails_and_kills_nothing(
     load: Callable[..., Capture], write: Callable[..., Path]
 ) -> None:
     elements = int(1.3 * memory.available_bytes()) // 4
-    with pytest.raises(SourceError, match="it asks for .* GB at once, but .* GB were available"):
+    with pytest.raises(SourceError, match=r"it asks for .* GB at once, but .* GB were available"):
         load(write(FILE.format(elements)))
     assert load(write(FILE.replace("empty", "ones").format(1000))).problem.min_bytes == 8000
 

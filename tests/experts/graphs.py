@@ -28,8 +28,8 @@ class Traced:
     problem: Problem
     graph: Graph
     arguments: list[torch.Tensor]
-    call: Callable[[torch.dtype | None], list[torch.Tensor]]
-    """Runs the reference, with floats in another dtype where one is given."""
+    call: Callable[..., list[torch.Tensor]]
+    """call(dtype, arguments): runs the reference, with floats in another dtype unless None, and other arguments."""
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -58,16 +58,18 @@ def traced(reference: Callable[..., Any], *inputs: torch.Tensor) -> Traced:
         item = program.constants[target]
         names[placeholder] = placeholder
         values = tuple(item.flatten().tolist())
-        constants.append(Constant(name=placeholder, shape=tuple(item.shape), dtype=dtype_name(item.dtype), values=values))
+        constants.append(
+            Constant(name=placeholder, shape=tuple(item.shape), dtype=dtype_name(item.dtype), values=values)
+        )
     graph, outputs = nodes_of(program, names)
 
-    def call(dtype: torch.dtype | None) -> list[torch.Tensor]:
+    def call(dtype: torch.dtype | None, given: list[torch.Tensor] | None = None) -> list[torch.Tensor]:
         def cast(x: torch.Tensor) -> torch.Tensor:
             return x.to(dtype) if dtype and x.is_floating_point() else x
 
         with torch.no_grad():
             changed = {name: cast(x) for name, x in module.state_dict().items()}
-            result = torch.func.functional_call(module, changed, tuple(map(cast, inputs)))
+            result = torch.func.functional_call(module, changed, tuple(map(cast, (given or arguments)[: len(inputs)])))
         return list(result) if isinstance(result, tuple | list) else [result]
 
     inputs_spec = tuple(spec(f"in{n}", x, "input") for n, x in enumerate(inputs))
@@ -161,10 +163,12 @@ def aligned(size_bytes: int) -> torch.Tensor:
     return raw[start : start + max(size_bytes, 1)]
 
 
-def run_candidate(library: ctypes.CDLL, symbol: str, case: Traced, candidate: Candidate) -> list[torch.Tensor]:
+def run_candidate(
+    library: ctypes.CDLL, symbol: str, case: Traced, candidate: Candidate, given: list[torch.Tensor] | None = None
+) -> list[torch.Tensor]:
     """Returns what a compiled candidate writes; outputs and workspaces are poisoned before, guards checked after."""
     buffers, outputs = [], []
-    for x in case.arguments:
+    for x in given or case.arguments:
         data = aligned(x.numel() * x.element_size())
         data.view(torch.uint8)[:] = x.detach().contiguous().flatten().view(torch.uint8)
         buffers.append(data)

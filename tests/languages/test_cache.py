@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.languages import Builder, bounded, build_program, cache, detect_target, program
 from kernelwright.testing import scale_candidate, scale_problem
 from kernelwright.types import Artifact, Failure, digest, replace
@@ -109,6 +109,13 @@ def test_leftovers_of_killed_builders_are_removed() -> None:
     assert (old.exists(), new.exists()) == (False, True)
 
 
+def test_home_that_cannot_be_made_names_its_fix(home: Path) -> None:
+    home.write_text("a file, not a folder")
+    with pytest.raises(UserError) as caught:
+        Builder(detect_target())
+    assert "KERNELWRIGHT_HOME" in caught.value.fix
+
+
 BUILD = """
 import sys
 from kernelwright.languages import Builder, detect_target
@@ -139,10 +146,7 @@ def test_killed_at_any_moment_nothing_half_is_found(tmp_path: Path) -> None:
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
         parent.stdout.close()
-    deadline = time.monotonic() + 20
-    while _users_of(cache.folder()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not _users_of(cache.folder()), "a worker or compiler outlived its parent"
+    _wait_until_unused(cache.folder())
     whole = list(cache.folder().glob("k1-*"))
     assert whole
     with Builder(detect_target(), workers=2) as builder:
@@ -151,6 +155,13 @@ def test_killed_at_any_moment_nothing_half_is_found(tmp_path: Path) -> None:
             for outcome in builder.build(scale_problem(), candidates):
                 assert isinstance(outcome, Artifact)
                 assert outcome.blob == cache.blob_digest(Path(outcome.path))
+
+
+def _wait_until_unused(folder: Path) -> None:
+    deadline = time.monotonic() + 20
+    while _users_of(folder) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _users_of(folder), "a worker or compiler outlived its parent"
 
 
 def _users_of(folder: Path) -> list[str]:
@@ -177,7 +188,7 @@ def test_ctrl_c_ends_the_workers_and_keeps_the_cache(tmp_path: Path) -> None:
     _, error = parent.communicate(timeout=20)
     assert parent.returncode != 0
     assert error.decode().rstrip().endswith("KeyboardInterrupt")
-    assert not _users_of(cache.folder())
+    _wait_until_unused(cache.folder())
 
 
 # --------------------------------------------------------------------- our own programs
@@ -219,8 +230,14 @@ def test_bounded_trees_are_killed_whole(tmp_path: Path) -> None:
     script = "sh -c 'sleep 61.5 & sleep 61.5; true' & sleep 61.5; true"
     ended = bounded.run(["/bin/sh", "-c", script], folder=tmp_path, temporary=tmp_path / "temporary", limits=limits)
     assert ended.status is None
-    alive = [p for p in Path("/proc").glob("[0-9]*/cmdline") if b"61.5" in _read(p)]
-    assert not alive
+    deadline = time.monotonic() + 20
+    while _sleepers() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _sleepers()
+
+
+def _sleepers() -> list[Path]:
+    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"61.5" in _read(path)]
 
 
 def _read(path: Path) -> bytes:

@@ -65,7 +65,9 @@ def build(folder: Path, text: str, *, link: tuple[str, ...] = cpp.LINK_FLAGS, fl
     """Returns a library made from text as it stands: no gate, the flags of a candidate."""
     library, script = folder / "lib.so", folder / "exports.map"
     script.write_text(cpp.VERSION_SCRIPT)
-    command = [find_compiler().path, *cpp.BASE_FLAGS, "-O2", *flags, "-x", "c++", "-", "-o", str(library), *link]
+    compiler = find_compiler()
+    flags = (*flags, *cpp.flags_of_machine(compiler))
+    command = [compiler.path, *cpp.BASE_FLAGS, "-O2", *flags, "-x", "c++", "-", "-o", str(library), *link]
     done = subprocess.run(command, input=text, text=True, capture_output=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr
     return library
@@ -80,6 +82,8 @@ def test_tricks_are_refused_by_kind(path: Path, tmp_path: Path) -> None:
     text = path.read_text()
     if platform.machine() != "x86_64" and ("asm(" in text or "avx2" in text or "0xc3050f" in text):
         pytest.skip("written for x86")
+    if ".text#" in text and ("clang" in find_compiler().banner or platform.machine() != "x86_64"):
+        pytest.skip("this assembler takes the name of the section as it stands")
     kind = text.splitlines()[1].removeprefix("// refused as: ")
     fault = inspection.inspect_library(build(tmp_path, text))
     assert fault is not None, "passed"
@@ -88,7 +92,7 @@ def test_tricks_are_refused_by_kind(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_outside_the_list_are_named(name: str, tmp_path: Path) -> None:
-    text = CALLS[name] + "\n" + HEAD + " { extern int f(); static_cast<float*>(b[0])[0] = f(); }\n"
+    text = CALLS[name] + "\n" + HEAD + " { static_cast<float*>(b[0])[0] = f(); }\n"
     fault = inspection.inspect_library(build(tmp_path, text, link=with_script(tmp_path)))
     assert fault is not None
     assert fault.kind == "import"
@@ -146,6 +150,8 @@ def test_ordinary_start_files_count_as_constructors(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_linker_can_be_told_is_checked(old: str, new: str, kind: str, tmp_path: Path) -> None:
+    if new == "-N" and "clang" in find_compiler().banner:
+        pytest.skip("-N wants static libraries, and clang++ has none for OpenMP")
     link = tuple(flag.replace(old, new) for flag in cpp.LINK_FLAGS)
     fault = inspection.inspect_library(build(tmp_path, BODY, link=link))
     assert fault is not None

@@ -122,7 +122,9 @@ def test_entry_lines_are_found_again() -> None:
         elif argument is not None:
             name = step.arguments[argument].name
             order = ["x", "weight", "out"]
-            assert ("Exact" in line) if name == "n" else f"buffers[{order.index(name)}]" in line
+            assert (
+                ("kernelwright_exact" in line) if name == "n" else f"kernelwright_buffers[{order.index(name)}]" in line
+            )
             seen.append((index, name))
     arguments = ["call", "x", "weight", "out", "n"]
     assert seen == [*((0, a) for a in arguments), (1, "call"), *((2, a) for a in arguments)]

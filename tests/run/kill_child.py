@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fake_judge import CAPTURE, TARGET, FakeParts, note
+from tests.search.fake_judge import CAPTURE, TARGET, FakeParts, note
 
 from kernelwright.run import optimize
 from kernelwright.store import Store
@@ -19,17 +19,18 @@ from kernelwright.types import Record
 class Witnessed(Store):
     """A store that says outside itself what it acknowledged."""
 
-    log: Path
+    def __init__(self, path: str, *, log: Path) -> None:
+        super().__init__(path)
+        self._log = log
 
     def append(self, record: Record, *values: object) -> Record:
         kept = super().append(record, *values)
-        note(self.log, "stored", kept)
+        note(self._log, "stored", kept)
         return kept
 
 
 def main(path: str, log: str) -> None:
-    with Witnessed(path) as store:
-        store.log = Path(log)
+    with Witnessed(path, log=Path(log)) as store:
         fake = FakeParts(options={"log": Path(log), "pause_s": 0.003})
         # The first run says a seed, so that the test is repeatable; the others must find it in the store.
         seed = None if store.runs() else 11

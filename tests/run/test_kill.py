@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from fake_judge import CAPTURE, TARGET, FakeParts
+from tests.search.fake_judge import CAPTURE, TARGET, FakeParts
 
 from kernelwright.run import optimize
 from kernelwright.store import Store
@@ -46,8 +46,7 @@ def kept_in(path: Path) -> dict[tuple[str, str], str]:
 
 
 def start(store: Path, log: Path) -> subprocess.Popen[bytes]:
-    paths = [str(HERE.parent / "search"), *sys.path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *filter(None, sys.path)])}
     command = [sys.executable, str(HERE / "kill_child.py"), str(store), str(log)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
 

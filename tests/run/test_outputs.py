@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
-from suite import fake_record
+from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
+from tests.search.suite import fake_record
 
 from kernelwright import codec
 from kernelwright.errors import KernelwrightError, UserError

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite import WIDE, Landscape, coupled, fake_measurement, fake_policy, fake_record, make_template, noise_of
+from tests.search.suite import (
+    WIDE,
+    Landscape,
+    coupled,
+    fake_measurement,
+    fake_policy,
+    fake_record,
+    make_template,
+    noise_of,
+)
 
 from kernelwright.graph import Capture, Graph
 from kernelwright.run import Parts

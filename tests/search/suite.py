@@ -165,9 +165,14 @@ WIDE = (
 """1152 points, like a row-wise template's."""
 
 
+def numbers(point: Point) -> dict[str, float]:
+    """Returns a point's choices as numbers, by parameter."""
+    return {name: float(chosen) for name, chosen in point}
+
+
 def separable(_: str, point: Point) -> float:
     """Each parameter has a best value of its own; the optimum takes 100 µs."""
-    p = dict(point)
+    p = numbers(point)
     return (
         100.0
         * (1.5 if p["threads"] == 1 else 1.0)
@@ -181,7 +186,7 @@ def separable(_: str, point: Point) -> float:
 
 def coupled(_: str, point: Point) -> float:
     """Only tile * unroll matters against a cache, and rows * width against the registers; 100 µs at best."""
-    p = dict(point)
+    p = numbers(point)
     cache = abs(math.log2(p["tile"] * p["unroll"] / 2048))
     registers = abs(math.log2(p["rows"] * p["width"] / 16))
     skew = abs(math.log2(p["tile"] / 1024))
@@ -293,7 +298,7 @@ class StrategySuite:
 
     def test_passes_over_failures(self) -> None:
         def half(name: str, point: Point) -> float | None:
-            return None if dict(point)["unroll"] >= 4 or dict(point)["stream"] == 0 else separable(name, point)
+            return None if numbers(point)["unroll"] >= 4 or numbers(point)["stream"] == 0 else separable(name, point)
 
         drive = self.drive((make_template("rows", *WIDE, broken="tile"),), half, noise=0.02)
         assert drive.best_us(count=self.evaluations, effort="measure") <= 1.3 * 115.0

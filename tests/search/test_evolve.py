@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from suite import WIDE, Drive, StrategySuite, coupled, make_template, separable
+from tests.search.suite import WIDE, Drive, StrategySuite, coupled, make_template, numbers, separable
 
 from kernelwright.search import Results, Strategy
 from kernelwright.search.evolve import Evolve
@@ -35,7 +35,7 @@ def test_what_it_starts_from_is_not_asked_for_again() -> None:
 
 def test_it_goes_on_until_a_small_space_is_exhausted() -> None:
     template = make_template("rows", ("tile", (1, 2, 3, 4)), ("unroll", (1, 2)), ("rows", (1, 2)))
-    drive = Drive(Evolve((template,), seed=0, patience=50), lambda _, point: 10.0 * dict(point)["tile"]).run()
+    drive = Drive(Evolve((template,), seed=0, patience=50), lambda _, point: 10.0 * numbers(point)["tile"]).run()
     assert len({key for key in drive.asked if key[1] == "screen"}) == template.space.size()
 
 

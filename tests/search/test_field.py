@@ -4,7 +4,7 @@ import itertools
 import math
 import random
 
-from suite import WIDE, make_template, separable
+from tests.search.suite import WIDE, make_template, separable
 
 from kernelwright.search.effects import fitted, promising
 from kernelwright.search.field import Field, Place, changed, distance

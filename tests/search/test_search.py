@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from suite import WIDE, Drive, StrategySuite, coupled, fake_record, make_template
+from tests.search.suite import WIDE, Drive, StrategySuite, coupled, fake_record, make_template
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.search import Chain, Strategy

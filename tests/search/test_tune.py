@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from suite import WIDE, Drive, StrategySuite, make_template, separable
+from tests.search.suite import WIDE, Drive, StrategySuite, make_template, numbers, separable
 
 from kernelwright.search import Strategy
 from kernelwright.search.tune import Tune
@@ -28,5 +28,5 @@ def test_a_larger_limit_begins_with_the_sample_of_a_smaller_one() -> None:
 
 def test_a_small_space_is_searched_whole() -> None:
     template = make_template("rows", ("tile", (1, 2, 3)), ("unroll", (1, 2)))
-    drive = Drive(Tune((template,), seed=0), lambda _, point: 10.0 * dict(point)["tile"]).run()
+    drive = Drive(Tune((template,), seed=0), lambda _, point: 10.0 * numbers(point)["tile"]).run()
     assert len({key for key in drive.asked if key[1] == "screen"}) == 6

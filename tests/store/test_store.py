@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_judge import PROBLEM, TARGET
-from suite import fake_policy, fake_record
+from tests.search.fake_judge import PROBLEM, TARGET
+from tests.search.suite import fake_policy, fake_record
 
 from kernelwright import codec
 from kernelwright.errors import KernelwrightError, StoreError, UserError
@@ -21,6 +21,7 @@ from kernelwright.store.migrations import MIGRATIONS, guards
 from kernelwright.store.salvage import Salvage, examine, salvage
 from kernelwright.types import Candidate, LaunchPlan, Record, SourceFile, digest, replace
 
+ROOT = Path(__file__).parents[2]
 SCREEN, MEASURE = fake_policy("screen"), fake_policy("measure")
 
 
@@ -264,15 +265,12 @@ def test_a_lock_that_is_never_released_is_said(store: Store, path: Path, monkeyp
 
 WRITER = """
 import sys
-sys.path[:0] = sys.argv[2:]
-from test_store import PROBLEM, TARGET, SCREEN, MEASURE, candidate, record
+from tests.store.test_store import PROBLEM, TARGET, SCREEN, MEASURE, candidate, record
 from kernelwright.store import Store
 with Store(sys.argv[1]) as store:
     for item in (PROBLEM, TARGET, SCREEN, MEASURE):
         store.put(item)
-    mine = 0
     for number in range(60):
-        answer = replaced = record(number)
         kept = store.append(record(number), candidate(number))
         assert kept == record(number)
     print(store.begin_run("optimize", PROBLEM, TARGET).seed)
@@ -280,10 +278,8 @@ with Store(sys.argv[1]) as store:
 
 
 def test_several_processes_make_and_fill_one_store(path: Path) -> None:
-    here = Path(__file__).parent
-    folders = [str(here), str(here.parent / "search")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-c", WRITER, str(path), *folders]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+    command = [sys.executable, "-c", WRITER, str(path)]
     children = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for _ in range(3)]
     seeds = [child.communicate(timeout=120)[0] for child in children]
     assert [child.returncode for child in children] == [0, 0, 0]

@@ -138,9 +138,9 @@ def _node_flops(node: Node, specs: dict[Ref, TensorSpec | ResultSpec]) -> int | 
     if base in ("addmm", "baddbmm"):
         return 2 * size * operands[1].shape[-1] + size
     if base == "convolution":
-        return (
-            size * (2 * prod(operands[1].shape[1:]) + (len(operands) > 2)) if not node.argument("transposed") else None
-        )
+        # A transposed one spreads each input element over a window; a plain one gathers a window for each output.
+        spread = prod(operands[0].shape) if node.argument("transposed") else size
+        return 2 * spread * prod(operands[1].shape[1:]) + (size if len(operands) > 2 else 0)
     if base in ("avg_pool2d", "avg_pool3d"):
         kernel = node.argument("kernel_size")
         return size * prod(k for k in kernel if isinstance(k, int)) if isinstance(kernel, tuple) else None

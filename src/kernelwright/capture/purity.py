@@ -144,7 +144,7 @@ def _check_state(module: torch.nn.Module, kept: Sequence[tuple[str, torch.Tensor
         if name not in now or not same_bits(now[name], before):
             owner = module.get_submodule(name.rpartition(".")[0])
             where = f" ({type(owner).__name__})" if owner is not module else ""
-            fix = "keep the state out of forward" if evaluation else "try --eval: it holds running statistics still"
+            fix = "keep the state out of forward" if evaluation else "try --eval, which leaves running statistics alone"
             raise SourceError(f"forward changes {name}{where}, so a call is not a function of its inputs", fix)
 
 

@@ -8,9 +8,11 @@ large literals; these raise `Untraceable`, and the problem then has no graph.
 
 from __future__ import annotations
 
+import contextlib
 import operator
+import signal
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -64,6 +66,8 @@ DTYPES = {
 }
 MAX_LITERAL = 4096
 """Elements of a literal tensor that a graph may hold."""
+DEADLINE_S = 60.0
+"""Export unrolls loops; a recurrent network over hundreds of steps would take minutes and help no expert."""
 
 
 class Untraceable(Exception):
@@ -94,7 +98,7 @@ def trace(
 
 def _export(module: torch.nn.Module, arguments: Sequence[object]) -> torch.export.ExportedProgram:
     try:
-        with warnings.catch_warnings(), torch.no_grad():
+        with warnings.catch_warnings(), torch.no_grad(), _deadline(DEADLINE_S):
             warnings.simplefilter("ignore")
             # The table's keys are overloads; its types are not annotated in every version of torch.
             table: Any = torch.export.default_decompositions()
@@ -102,10 +106,32 @@ def _export(module: torch.nn.Module, arguments: Sequence[object]) -> torch.expor
                 for overload in packet.overloads():
                     table.pop(getattr(packet, overload), None)
             program: Any = torch.export.export(module, tuple(arguments), strict=False).run_decompositions(table)
+    except _Late:
+        raise Untraceable(f"tracing took longer than {DEADLINE_S:g} s: is there a loop over many steps?") from None
     except Exception as error:  # export raises whatever its many stages raise
         raise Untraceable(_reason(error)) from error
     assert isinstance(program, torch.export.ExportedProgram)
     return program
+
+
+class _Late(BaseException):
+    """The deadline passed. No Exception, since export catches those and goes on."""
+
+
+@contextlib.contextmanager
+def _deadline(seconds: float) -> Iterator[None]:
+    """Raises `_Late` inside the block when it takes longer; main thread only."""
+
+    def late(_signal: int, _frame: object) -> None:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _reason(error: Exception) -> str:

@@ -30,6 +30,11 @@ class Accumulator:
         """True for folds that find where something is."""
         return self.fold.kind in ("argmax", "argmin")
 
+    @property
+    def wide(self) -> bool:
+        """True for sums of floats that are made in double."""
+        return self.fold.kind == "sum" and self.ctype == "float" and self.fold.dtype == "float64"
+
     def neutral(self) -> str:
         """Returns the vector that changes nothing."""
         if self.fold.kind in ("sum", "any"):
@@ -44,6 +49,8 @@ class Accumulator:
     def declare(self) -> list[str]:
         """Returns the lines that make the accumulators."""
         k = self.number
+        if self.wide:
+            return [f"kw::wide<N> a{k}[U] = {{}};"]
         lines = [f"{self.vector} a{k}[U];", f"for (int u = 0; u < U; ++u) a{k}[u] = {self.neutral()};"]
         if self.place:
             lines += [f"I p{k}[U] = {{}};"]
@@ -54,6 +61,8 @@ class Accumulator:
         k = self.number
         kept = f"kw::keep({value}, n, {self.neutral()})"
         match self.fold.kind:
+            case "sum" if self.wide:
+                return f"a{k}[u].add({kept});"
             case "sum":
                 return f"a{k}[u] += {kept};"
             case "product":
@@ -76,6 +85,8 @@ class Accumulator:
         k = self.number
         head = "for (int h = U / 2; h > 0; h /= 2) for (int u = 0; u < h; ++u) "
         match self.fold.kind:
+            case "sum" if self.wide:
+                body = f"a{k}[u].join(a{k}[u + h]);"
             case "sum":
                 body = f"a{k}[u] += a{k}[u + h];"
             case "product":
@@ -95,6 +106,8 @@ class Accumulator:
         """Returns C type and C++ of the result over the lanes of the first accumulator."""
         k = self.number
         match self.fold.kind:
+            case "sum" if self.wide:
+                return "double", f"kw::sum(a{k}[0].low + a{k}[0].high)"
             case "argmax":
                 return "int32_t", f"kw::place_of_largest(a{k}[0], p{k}[0])"
             case "argmin":
@@ -109,7 +122,7 @@ class Accumulator:
     @property
     def blocked(self) -> bool:
         """True where long rows are folded block by block."""
-        return self.fold.kind == "sum" and self.ctype in ("float", "double")
+        return self.fold.kind == "sum" and self.ctype in ("float", "double") and not self.wide
 
 
 def extreme(ctype: str, *, low: bool) -> str:

@@ -15,11 +15,13 @@ from kernelwright.experts.accumulate import Accumulator, scan_type
 from kernelwright.experts.expression import Expression
 from kernelwright.experts.frame import Loops, Segment, Write, levels_of, pass_of
 from kernelwright.experts.index import Affine, Variable
-from kernelwright.experts.print import BUFFERS, Printer, Scope, stored, stored_scalar
+from kernelwright.experts.print import BUFFERS, Printer, Scope, buffer_name, stored, stored_scalar
 from kernelwright.experts.reuse import Kept, kept_values, lanes_of
 
 BLOCK_STEPS = 128
 """Vectors that one accumulator takes in before it is added to the next level."""
+BLOCK_ROWS = 16
+"""The same where each lane is a row of its own, whose sum is one long chain."""
 STACK_BYTES = 1 << 18
 """Most bytes of a row that a thread keeps on its stack."""
 
@@ -136,29 +138,25 @@ class Writer:
         lane_text = self.lane.name if self.sweeps else f"({self.lane.name} + u * N)"
         printer = Printer(self.lane, lane_text, [scope])
         printer.counter = 0
-        length = prod(v.high for v in self.inner) * padded(self.lane.axis, self.lanes)
-        for number in range(max((k.number + 1 for k in self.keeps), default=0)):
-            scope.add(f"alignas(64) float row{number}[{length}];  // of this row, kept between passes")
+        for k in self.keeps:
+            length = prod(v.high for v in self.inner) * padded(k.segment.variables[-1].extent, self.lanes)
+            scope.add(f"alignas(64) float row{k.number}[{length}];  // of this row, kept between passes")
         writes = [(w, segment) for segment in self.loops.segments for w in segment.writes]
         last = max([*(v for v in self.levels.values()), *(pass_of(w.value, self.levels) for w, _ in writes)], default=0)
         for number in range(last + 1):
             self.one_pass(scope, printer, number, bounds)
             self.row_writes(scope, printer, number)
 
-    def is_row_write(self, write: Write) -> bool:
-        """Returns whether something is written once for each row."""
-        return bool(self.folds) and not any(isinstance(v, Variable) and v in self.loops.reduced for v, _ in write.place.terms)
-
     def row_writes(self, scope: Scope, printer: Printer, number: int) -> None:
         """Adds the writes of values that are complete once a pass is over."""
         segment = self.loops.segments[0]
         for w in segment.writes:
-            if not self.is_row_write(w) or max(pass_of(w.value, self.levels) - 1, 0) != number:
+            if not w.of_row or max(pass_of(w.value, self.levels) - 1, 0) != number:
                 continue
             dtype = w.target.dtype
             if self.sweeps:
                 value = stored_scalar(dtype, printer.text(w.value))
-                scope.add(f"{w.target.name}[{printer.affine(w.place)}] = {value};")
+                scope.add(f"{buffer_name(w.target.name)}[{printer.affine(w.place)}] = {value};")
             else:
                 scope.add(f"for (int u = 0; u < U; ++u) {self.put(printer, w)}")
 
@@ -166,7 +164,7 @@ class Writer:
         """Returns the line that writes one vector."""
         value = printer.operand(w.value)
         dtype = w.target.dtype
-        address = f"{w.target.name} + {printer.affine(w.place, lane=True)}"
+        address = f"{buffer_name(w.target.name)} + {printer.affine(w.place, lane=True)}"
         aligned = all(c % self.lanes == 0 for term, c in w.place.terms if term is not self.lane)
         starts = all(v.low % self.lanes == 0 for v, _ in w.place.terms if v is self.lane and isinstance(v, Variable))
         wide = self.lanes * {"float64": 8, "int64": 8, "float32": 4, "int32": 4}.get(dtype, 2) in (16, 32, 64)
@@ -189,20 +187,19 @@ class Writer:
             for line in a.declare():
                 scope.add(line)
         for s in scans:
-            start = "0" if s.kind == "sum" else "1"
-            kind = scan_type(ctypes[s])
+            start, kind, k = "0" if s.kind == "sum" else "1", scan_type(ctypes[s]), self.scans.index(s)
             if self.sweeps:
-                scope.add(f"{kind} c{self.scans.index(s)} = {start};")
+                scope.add(f"{kind} c{k} = {start};")
             else:
-                k = self.scans.index(s)
-                scope.add(f"kw::vec<{kind}, N> c{k}[U]; for (int u = 0; u < U; ++u) c{k}[u] = kw::vec<{kind}, N>{{}} + {start};")
+                scope.add(f"kw::vec<{kind}, N> c{k}[U];")
+                scope.add(f"for (int u = 0; u < U; ++u) c{k}[u] = kw::vec<{kind}, N>{{}} + {start};")
         Pass(self, printer, accumulators, scans, number).add(scope, bounds)
         for a in accumulators:
             self.result(scope, printer, a)
 
     def work(self, segment: Segment, number: int) -> list[Write]:
         """Returns the writes of one pass that happen for each element."""
-        return [w for w in segment.writes if not self.is_row_write(w) and pass_of(w.value, self.levels) == number]
+        return [w for w in segment.writes if not w.of_row and pass_of(w.value, self.levels) == number]
 
     def result(self, scope: Scope, printer: Printer, a: Accumulator) -> None:
         """Adds the lines that finish a fold, and names its result."""
@@ -262,7 +259,7 @@ class Pass:
         """Returns the loop that is cut into blocks for the sake of sums: outside the vectors, where it is long."""
         w = self.writer
         if any(a.blocked for a in self.accumulators) and inner:
-            if not w.sweeps and inner[-1].high > 2 * BLOCK_STEPS:
+            if not w.sweeps and inner[-1].high > 2 * BLOCK_ROWS:
                 return inner[-1]
             if w.sweeps and prod(v.high for v in inner) * w.lane.high > 2 * BLOCK_STEPS * w.lanes * w.unroll:
                 return inner[-1] if inner[-1].high > 1 else None
@@ -272,12 +269,15 @@ class Pass:
         """Adds a finished loop over a variable to its parent."""
         step = 1
         if blocked:
-            per_step = -(-self.writer.lane.high // (self.writer.lanes * self.writer.unroll)) if self.writer.sweeps else 1
-            step = max(1, BLOCK_STEPS // per_step)
+            per_step = -(-self.writer.lane.high // (self.writer.lanes * self.writer.unroll))
+            step = max(1, BLOCK_STEPS // per_step) if self.writer.sweeps else BLOCK_ROWS
             self.open_blocks(parent)
             parent.add(f"for (int64_t block = 0; block < {v.high}; block += {step}) {{")
             end = f"block + {step} < {v.high} ? block + {step} : {v.high}"
-            parent.lines.append("    " * (parent.depth + 1) + f"for (int64_t {v.name} = block, to = {end}; {v.name} < to; ++{v.name}) {{")
+            parent.lines.append(
+                "    " * (parent.depth + 1)
+                + f"for (int64_t {v.name} = block, to = {end}; {v.name} < to; ++{v.name}) {{"
+            )
             parent.lines += [*body.lines, "    " * (parent.depth + 1) + "}"]
             parent.lines += ["    " * (parent.depth + 1) + line for line in self.flush()]
             parent.add("}")
@@ -354,8 +354,8 @@ class Pass:
         if self.number and mine:
             for k in mine:
                 if k.first < self.number and self.needs(segment, k.value):
-                    body.add(f"const F k_{k.number} = {body.names[k.value]};")
-                    body.names[k.value] = f"k_{k.number}"
+                    body.add(f"const F k{k.number} = {body.names[k.value]};")
+                    body.names[k.value] = f"k{k.number}"
         for k in mine:
             if k.first == self.number:
                 body.add(f"kw::store_aligned(row{k.number} + {self.row_place(segment)}, {p.operand(k.value)});")
@@ -367,7 +367,7 @@ class Pass:
             body.add(w.put(p, write))
         if w.settings.prefetch and self.number == 0:
             for name, address in p.loads:
-                if not name.startswith("w"):
+                if not name.startswith("work_"):
                     body.add(f"__builtin_prefetch(reinterpret_cast<const char*>({address}) + {w.settings.prefetch});")
 
     def needs(self, segment: Segment, value: Expression) -> bool:
@@ -389,8 +389,9 @@ class Pass:
     def row_place(self, segment: Segment) -> str:
         """Returns the C++ of a vector's place in a kept row."""
         w = self.writer
-        stride = padded(w.lane.axis, w.lanes)
-        parts = [segment.variables[-1].name]
+        lane = segment.variables[-1]
+        stride = padded(lane.extent, w.lanes)
+        parts = [f"{lane.name} - {lane.low}" if lane.low else lane.name]
         for v in reversed(w.inner):
             parts.append(f"{v.name} * {stride}")
             stride *= v.high
@@ -414,9 +415,7 @@ class Pass:
         w, k = self.writer, self.writer.scans.index(s)
         value = self.printer.operand(segment.folds[s])
         if w.sweeps:
-            fill = "0" if s.kind == "sum" else "1"
-            kept = f"kw::keep({value}, n, kw::broadcast<decltype(kw::bare_value({value}))>({fill}))" if s.kind == "never" else value
-            text = f"kw::running_{s.kind}({kept}, c{k})"
+            text = f"kw::running_{s.kind}({value}, c{k})"
             body.add(f"const auto r{k} = {text};")
         else:
             sign = "+" if s.kind == "sum" else "*"

@@ -24,12 +24,21 @@ COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 INT32_MAX = 2**31 - 1
 
 
-class StoreNeeded(Exception):  # noqa: N818
+class StoreNeeded(Exception):
     """A tensor cannot be computed in place here; an earlier kernel has to store it."""
 
     def __init__(self, tensor: t.Tensor) -> None:
         super().__init__(tensor)
         self.tensor = tensor
+
+
+@dataclass(frozen=True)
+class Load:
+    """Where a loaded element lies."""
+
+    buffer: str
+    dtype: Dtype
+    place: Affine
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +50,25 @@ class Expression:
     args: tuple[Expression, ...]
     ctype: str
     data: object = None
-    """load: (buffer, dtype, Affine); literal: the value; index: Affine; fold and scan: the tensor."""
+    """load: a Load; literal: the value's text; index: an Affine; fold and scan: the tensor."""
     variables: frozenset[Variable] = frozenset()
     """The loop variables that the value depends on."""
     folds: frozenset[t.Tensor] = frozenset()
     """The folds and scans of this kernel that it depends on."""
     span: tuple[int, int] | None = None
     """Bounds of an integer, where known."""
+
+    @property
+    def source(self) -> Load:
+        """Where a load loads from."""
+        assert isinstance(self.data, Load)
+        return self.data
+
+    @property
+    def form(self) -> Affine:
+        """The value of an index."""
+        assert isinstance(self.data, Affine)
+        return self.data
 
 
 @dataclass
@@ -106,7 +127,9 @@ class Evaluator:
                 return self.folded(tensor, index)
         raise AssertionError(type(tensor))
 
-    def make(self, op: str, args: tuple[Expression, ...], ctype: str, data: object = None, **notes: object) -> Expression:
+    def make(
+        self, op: str, args: tuple[Expression, ...], ctype: str, data: object = None, **notes: object
+    ) -> Expression:
         """Returns the one expression of this kind."""
         key = (op, args, ctype, data)
         if key not in self.known:
@@ -120,7 +143,7 @@ class Evaluator:
         """Returns an element of a buffer."""
         variables = {v for v, _ in place.terms if isinstance(v, Variable)}
         symbols = tuple(s for s, _ in place.terms if isinstance(s, Expression))
-        return self.make("load", symbols, CTYPES[dtype], (name, dtype, place), variables=variables)
+        return self.make("load", symbols, CTYPES[dtype], Load(name, dtype, place), variables=variables)
 
     def literal(self, value: float | int | bool, ctype: str) -> Expression:
         """Returns a number. Floats are kept apart by their text, since 0.0 == -0.0 and nan != nan."""
@@ -197,16 +220,22 @@ class Evaluator:
         if arg.ctype == ctype or (ctype == "int64_t" and arg.ctype == "int32_t" and arg.span is not None):
             return arg
         if arg.op == "literal" and arg.data not in ("nan", "inf", "-inf") and ctype in ("float", "double"):
-            return self.literal(float(eval(str(arg.data), {})), ctype)  # noqa: S307
-        return self.make("cast", (arg,), ctype, span=arg.span if ctype.startswith("int") and arg.ctype.startswith("int") else None)
+            return self.literal(float(eval(str(arg.data), {})), ctype)
+        return self.make(
+            "cast", (arg,), ctype, span=arg.span if ctype.startswith("int") and arg.ctype.startswith("int") else None
+        )
 
     def integers(self, op: str, args: tuple[Expression, ...], ctype: str = "int64_t") -> Expression:
         """Returns an integer operation or comparison: in 32 bits where the bounds of the values allow it."""
         whole = [a for a in args if a.ctype.startswith("int")]
         span = span_of(op, [a.span for a in whole])
-        narrow = all(a.ctype == "int32_t" for a in whole) and (op in COMPARISONS or span is not None or ctype == "int32_t")
+        narrow = all(a.ctype == "int32_t" for a in whole) and (
+            op in COMPARISONS or span is not None or ctype == "int32_t"
+        )
         kind = "int32_t" if narrow else "int64_t"
-        same = tuple(a if not a.ctype.startswith("int") or a.ctype == kind else self.make("cast", (a,), kind) for a in args)
+        same = tuple(
+            a if not a.ctype.startswith("int") or a.ctype == kind else self.make("cast", (a,), kind) for a in args
+        )
         return self.make(op, same, "bool" if op in COMPARISONS else kind, span=span)
 
 

@@ -9,7 +9,8 @@ that every access treats as one are merged again. Not here: which kernel compute
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import prod
 
 from kernelwright.experts import tensors as t
@@ -85,6 +86,8 @@ class Write:
     target: t.Source
     place: Affine
     value: Expression
+    of_row: bool
+    """Whether it happens once for each row, not for each element."""
 
 
 @dataclass
@@ -184,7 +187,7 @@ def attempt(
     segments: list[Segment] = []
     tables: dict[str, t.Table] = {}
     used: set[t.Tensor] = set()
-    for low, high in zip(ends, ends[1:], strict=False):
+    for low, high in pairwise(ends):
         part = variables if not cuts else [*variables[:-1], last.part(low, high)]
         marks = {v for v in reduced if v in part} | ({part[-1]} if last in reduced else set())
         segment, evaluator = evaluate(kernel, stored, part, marks)
@@ -202,14 +205,15 @@ def evaluate(
     position = linearise(tuple(variable(v) for v in variables), extents)
     kept = [(v, e) for v, e in zip(variables, extents, strict=True) if v not in reduced]
     row = linearise(tuple(variable(v) for v, _ in kept), [e for _, e in kept])
-    places = {f: delinearise(position, f.arg.shape) for f in (*kernel.folds, *kernel.scans)}
+    every: list[t.Fold | t.Scan] = [*kernel.folds, *kernel.scans]
+    places: dict[t.Tensor, Index] = {f: delinearise(position, f.arg.shape) for f in every}
     inside: dict[t.Tensor, Index] = {}
     for f in kernel.folds:
         inside[f] = tuple(part for axis, part in enumerate(places[f]) if axis not in f.axes)
     inside |= {s: places[s] for s in kernel.scans}
     available = frozenset(v for v in variables if v not in reduced)
     evaluator = Evaluator(inside=inside, available=available, stored=stored)
-    folds = {f: evaluator.value(f.arg, places[f]) for f in (*kernel.folds, *kernel.scans)}
+    folds: dict[t.Tensor, Expression] = {f: evaluator.value(f.arg, places[f]) for f in every}
     whole, rows = size_of(kernel.frame), size_of(kernel.frame, reduced=False)
     writes: list[Write] = []
     for store in kernel.stores:
@@ -217,18 +221,18 @@ def evaluate(
         if store.tensor.size not in (whole, rows):
             raise NotAffine("a stored tensor has the size of the frame or of its rows")
         value = evaluator.value(store.tensor, delinearise(form, store.tensor.shape))
-        writes.append(Write(store.target, form, value))
+        writes.append(Write(store.target, form, value, form is row))
     check_scans(folds, writes)
     return Segment(tuple(variables), folds, writes), evaluator
 
 
 def check_scans(folds: dict[t.Tensor, Expression], writes: list[Write]) -> None:
     """Asks for a scan to be stored when something needs its elements after the pass that makes them."""
-    levels = levels_of(folds)
     for e in folds.values():
         for scan in e.folds:
             if isinstance(scan, t.Scan):
                 raise StoreNeeded(scan)
+    levels = levels_of(folds)
     for write in writes:
         for scan in write.value.folds:
             if isinstance(scan, t.Scan) and pass_of(write.value, levels) != levels[scan]:
@@ -259,7 +263,7 @@ def merge(loops: Loops) -> Loops:
         forms = [form for segment in loops.segments for form in forms_of(segment)]
         # A cut innermost loop stays as it is: its segments have variables of their own.
         free = loops.variables if len(loops.segments) == 1 else loops.variables[:-1]
-        for outer, inner in zip(free, free[1:], strict=False):
+        for outer, inner in pairwise(free):
             if (outer in loops.reduced) == (inner in loops.reduced) and mergeable(outer, inner, forms):
                 loops = merged(loops, outer, inner)
                 changed = True
@@ -286,9 +290,9 @@ def forms_of(segment: Segment) -> Iterable[Affine]:
         seen.add(e)
         stack.extend(e.args)
         if e.op == "load":
-            yield e.data[2]  # type: ignore[index]
+            yield e.source.place
         elif e.op == "index":
-            yield e.data  # type: ignore[misc]
+            yield e.form
 
 
 def merged(loops: Loops, outer: Variable, inner: Variable) -> Loops:
@@ -304,7 +308,10 @@ def merged(loops: Loops, outer: Variable, inner: Variable) -> Loops:
         Segment(
             renamed(segment.variables),
             {f: rewrite(e) for f, e in segment.folds.items()},
-            [Write(w.target, rewrite_form(w.place, rewrite, names), rewrite(w.value)) for w in segment.writes],
+            [
+                Write(w.target, rewrite_form(w.place, rewrite, names), rewrite(w.value), w.of_row)
+                for w in segment.writes
+            ],
         )
         for segment in loops.segments
     ]
@@ -323,10 +330,9 @@ def rewriter(names: dict[Variable, Variable | None]) -> Callable[[Expression], E
             else:
                 data = e.data
                 if e.op == "load":
-                    name, dtype, place = e.data  # type: ignore[misc]
-                    data = (name, dtype, rewrite_form(place, rewrite, names))
+                    data = replace(e.source, place=rewrite_form(e.source.place, rewrite, names))
                 elif e.op == "index":
-                    data = rewrite_form(e.data, rewrite, names)  # type: ignore[arg-type]
+                    data = rewrite_form(e.form, rewrite, names)
                 variables = frozenset(n for v in e.variables if (n := names.get(v, v)) is not None)
                 done[e] = Expression(e.op, tuple(map(rewrite, e.args)), e.ctype, data, variables, e.folds, e.span)
         return done[e]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 
-class SplitNeeded(Exception):  # noqa: N818
+class SplitNeeded(Exception):
     """A loop variable must be split so that its inner part has `inner` values."""
 
     def __init__(self, variable: Variable, inner: int) -> None:
@@ -23,7 +23,7 @@ class SplitNeeded(Exception):  # noqa: N818
         self.inner = inner
 
 
-class CutNeeded(Exception):  # noqa: N818
+class CutNeeded(Exception):
     """A loop over a variable must be cut at a value, because what is read changes there."""
 
     def __init__(self, variable: Variable, at: int) -> None:
@@ -32,7 +32,7 @@ class CutNeeded(Exception):  # noqa: N818
         self.at = at
 
 
-class NotAffine(Exception):  # noqa: N818
+class NotAffine(Exception):
     """An index has no affine form over these loops; the tensor has to be stored first."""
 
 

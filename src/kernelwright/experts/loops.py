@@ -12,6 +12,7 @@ from kernelwright.experts import tensors as t
 from kernelwright.experts.emit import Settings, Writer, buffer_type
 from kernelwright.experts.expression import CTYPES
 from kernelwright.experts.frame import Loops
+from kernelwright.experts.print import buffer_name
 from kernelwright.experts.protocol import Answer
 from kernelwright.experts.read import POINTWISE, Unreadable, read_graph
 from kernelwright.experts.read_folds import FOLDS
@@ -38,7 +39,17 @@ from kernelwright.types import (
 )
 
 READERS = {**POINTWISE, **VIEWS, **FOLDS}
-SIZES = {"float": 4, "double": 8, "int64_t": 8, "int32_t": 4, "int16_t": 2, "uint16_t": 2, "uint8_t": 1, "int8_t": 1, "bool": 1}
+SIZES = {
+    "float": 4,
+    "double": 8,
+    "int64_t": 8,
+    "int32_t": 4,
+    "int16_t": 2,
+    "uint16_t": 2,
+    "uint8_t": 1,
+    "int8_t": 1,
+    "bool": 1,
+}
 
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
@@ -110,14 +121,14 @@ def candidate(
 def header(problem: Problem, settings: Settings) -> str:
     """Returns the first lines of a source."""
     shapes = ", ".join(f"{s.name} {s.dtype}{list(s.shape)}" for s in problem.arguments)
-    return f"// {problem.name}: {shapes}\n// {settings}\n#include \"simd.hpp\"\n"
+    return f'// {problem.name}: {shapes}\n// {settings}\n#include "simd.hpp"\n'
 
 
 def table(tensor: t.Table) -> str:
     """Returns the C++ of a literal tensor."""
-    ctype = CTYPES[tensor.dtype]
+    ctype = buffer_type(tensor.dtype) if tensor.dtype == "bool" else CTYPES[tensor.dtype]
     values = ", ".join(str(v).lower() if isinstance(v, bool) else f"{ctype}({v!r})" for v in tensor.values)
-    return f"static const {buffer_type(tensor.dtype) if tensor.dtype == 'bool' else ctype} {tensor.name}[] = {{{values}}};"
+    return f"static const {ctype} {buffer_name(tensor.name)}[] = {{{values}}};"
 
 
 def buffers_of(boxes: list[Loops]) -> tuple[dict[str, t.Source], dict[str, t.Source]]:
@@ -137,8 +148,8 @@ def loads_of(loops: Loops) -> list[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for segment in loops.segments:
         for e in below([*segment.folds.values(), *(w.value for w in segment.writes)]):
-            if e.op == "load" and e.data[0] not in loops.tables:  # type: ignore[index]
-                found.add(e.data[:2])  # type: ignore[index]
+            if e.op == "load" and e.source.buffer not in loops.tables:
+                found.add((e.source.buffer, e.source.dtype))
     return sorted(found)
 
 
@@ -146,8 +157,8 @@ def function(
     symbol: str, boxes: list[Loops], settings: Settings, reads: dict[str, t.Source], writes: dict[str, t.Source]
 ) -> str:
     """Returns the C++ of one kernel."""
-    arguments = [f"const {buffer_type(s.dtype)}* __restrict {name}" for name, s in reads.items()]
-    arguments += [f"{buffer_type(s.dtype)}* __restrict {name}" for name, s in writes.items()]
+    arguments = [f"const {buffer_type(s.dtype)}* __restrict {buffer_name(name)}" for name, s in reads.items()]
+    arguments += [f"{buffer_type(s.dtype)}* __restrict {buffer_name(name)}" for name, s in writes.items()]
     lines = [f'extern "C" void {symbol}({", ".join(arguments)}) {{']
     if settings.threads > 1:
         lines += [f"    #pragma omp parallel num_threads({settings.threads})"]

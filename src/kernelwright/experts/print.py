@@ -6,6 +6,7 @@ where it is defined. Not here: loops and accumulators (emit.py).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from kernelwright.experts.expression import COMPARISONS, Expression, is_finite_literal
@@ -25,6 +26,83 @@ INFIX = {
 }  # fmt: skip
 CALLS = {"max": "maximum", "min": "minimum", "round": "round_even"}
 HALVES = {"bfloat16": "bf16", "float16": "fp16"}
+
+
+OURS = re.compile(r"(N|U|F|D|I|L|M|n|u|h|task|row|piece|body|copies|block|from|to|kw|(row|[xtbapfscrki])\d+[ab]*)")
+WORDS = frozenset(
+    [
+        "alignas",
+        "alignof",
+        "and",
+        "asm",
+        "auto",
+        "bool",
+        "break",
+        "case",
+        "catch",
+        "char",
+        "class",
+        "const",
+        "constexpr",
+        "continue",
+        "decltype",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "explicit",
+        "export",
+        "extern",
+        "false",
+        "float",
+        "for",
+        "friend",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "mutable",
+        "namespace",
+        "new",
+        "not",
+        "operator",
+        "or",
+        "private",
+        "protected",
+        "public",
+        "register",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "throw",
+        "true",
+        "try",
+        "typedef",
+        "typename",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "while",
+        "xor",
+    ]
+)
+
+
+def buffer_name(name: str) -> str:
+    """Returns the C++ name of a buffer: its own, unless that is a word of C++ or of this printer."""
+    return f"{name}_buffer" if OURS.fullmatch(name) or name in WORDS else name
 
 
 @dataclass
@@ -85,8 +163,8 @@ class Printer:
         text = self.vector(e) if vector else self.scalar(e)
         scope = self.home(e)
         self.counter += 1
-        stem = str(e.data[0]) if e.op == "load" else "t"  # type: ignore[index]
-        name = f"{stem}_{self.counter}"
+        stem = "x" if e.op == "load" else "t"
+        name = f"{stem}{self.counter}"
         if vector and scope.each:
             scope.add(f"{VECTORS[e.ctype]} {name}[U];")
             scope.add(f"for (int u = 0; u < U; ++u) {name}[u] = {text};")
@@ -108,8 +186,10 @@ class Printer:
         key = f"{kind}:{text}"
         if key not in scope.broadcasts:
             self.counter += 1
-            scope.broadcasts[key] = f"b_{self.counter}"
-            scope.add(f"const {kind} b_{self.counter} = kw::broadcast<{kind}>({f'{text} ? -1 : 0' if kind == 'M' else text});")
+            scope.broadcasts[key] = f"b{self.counter}"
+            scope.add(
+                f"const {kind} b{self.counter} = kw::broadcast<{kind}>({f'{text} ? -1 : 0' if kind == 'M' else text});"
+            )
         return scope.broadcasts[key]
 
     # ------------------------------------------------------------------------- vectors
@@ -150,14 +230,14 @@ class Printer:
 
     def vector_index(self, e: Expression) -> str:
         """Returns the C++ of an index as a vector."""
-        form: Affine = e.data  # type: ignore[assignment]
+        form = e.form
         kind = VECTORS[e.ctype]
         base = self.affine(form, lane=True)
         return f"kw::iota<{kind}>() * {form.coefficient(self.lane)} + {ELEMENTS[e.ctype]}({base})"
 
     def vector_load(self, e: Expression) -> str:
         """Returns the C++ of a load of one vector: contiguous, strided, or element by element."""
-        name, dtype, place = e.data  # type: ignore[misc]
+        dtype, place, name = e.source.dtype, e.source.place, buffer_name(e.source.buffer)
         moving = [s for s, _ in place.terms if isinstance(s, Expression) and self.is_vector(s)]
         step = place.coefficient(self.lane)
         if moving:
@@ -190,11 +270,11 @@ class Printer:
     def scalar(self, e: Expression) -> str:
         """Returns the C++ that computes a scalar."""
         if e.op == "load":
-            name, dtype, place = e.data  # type: ignore[misc]
-            text = f"{name}[{self.affine(place)}]"
+            dtype = e.source.dtype
+            text = f"{buffer_name(e.source.buffer)}[{self.affine(e.source.place)}]"
             return f"kw::one::from_{HALVES[dtype]}({text})" if dtype in HALVES else text
         if e.op == "index":
-            return f"{e.ctype}({self.affine(e.data)})"  # type: ignore[arg-type]
+            return f"{e.ctype}({self.affine(e.form)})"
         args = [self.text(x) for x in e.args]
         if e.op == "cast":
             return f"{args[0]} != 0" if e.ctype == "bool" else f"{e.ctype}({args[0]})"

@@ -16,7 +16,7 @@ from kernelwright.graph import Arg, DtypeArg, Graph, Node, Ref, ResultSpec
 from kernelwright.types import Dtype, Problem
 
 
-class Unreadable(Exception):  # noqa: N818
+class Unreadable(Exception):
     """An operator, or a use of one, that these experts do not know."""
 
     def __init__(self, subject: str, reason: str) -> None:
@@ -69,7 +69,7 @@ class Call:
     def whole(self, name: str, default: int = 0) -> int:
         """Returns an integer argument."""
         item = self.arguments.get(name)
-        return default if item is None else int(item)  # type: ignore[call-overload, no-any-return]
+        return default if item is None else int(item)  # type: ignore[call-overload]
 
     def real(self, name: str, default: float = 0.0) -> float:
         """Returns a number argument."""
@@ -233,7 +233,9 @@ def read_gelu(c: Call) -> t.Tensor:
     """Reads both forms of GELU, with PyTorch's constants."""
     x = c.tensor("self")
     if c.given("approximate") == "tanh":
-        inner = op("mul", op("add", op("mul", op("mul", op("mul", x, x), x), num(0.044715)), x), num(0.7978845608028654))
+        inner = op(
+            "mul", op("add", op("mul", op("mul", op("mul", x, x), x), num(0.044715)), x), num(0.7978845608028654)
+        )
         return op("mul", op("mul", x, num(0.5)), op("add", op("tanh", inner), num(1.0)))
     return op("mul", op("mul", x, num(0.5)), op("add", op("erf", op("mul", x, num(0.7071067811865476))), num(1.0)))
 
@@ -345,14 +347,20 @@ def read_addcmul(c: Call) -> t.Tensor:
 
 
 POINTWISE: dict[str, Read] = {
-    **{f"aten.{n}": unary(n) for n in ("exp", "expm1", "log", "log1p", "log2", "log10", "exp2", "tanh", "sigmoid", "erf")},
+    **{
+        f"aten.{n}": unary(n)
+        for n in ("exp", "expm1", "log", "log1p", "log2", "log10", "exp2", "tanh", "sigmoid", "erf")
+    },
     **{f"aten.{n}": unary(n) for n in ("erfc", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "sqrt")},
     **{f"aten.{n}": unary(n) for n in ("rsqrt", "reciprocal", "abs", "neg", "sign", "floor", "ceil", "trunc", "round")},
     **{f"aten.{n}": comparison(n) for n in ("lt", "le", "gt", "ge", "eq", "ne")},
     **{f"aten.logical_{n}": logical(n) for n in ("and", "or", "xor")},
     **{f"aten.bitwise_{n}": binary(n) for n in ("and", "or", "xor")},
     **{f"aten.{n}": read_same for n in ("clone", "alias", "detach", "lift_fresh_copy", "contiguous", "dropout")},
-    **{f"aten.{n}": read_full for n in ("full", "scalar_tensor", "full_like", "zeros", "ones", "zeros_like", "ones_like")},
+    **{
+        f"aten.{n}": read_full
+        for n in ("full", "scalar_tensor", "full_like", "zeros", "ones", "zeros_like", "ones_like")
+    },
     **{f"aten.{n}": read_clamp for n in ("clamp", "clamp_min", "clamp_max", "hardtanh")},
     "aten.relu": lambda c: t.pointwise("max", c.tensor("self"), to(literal(0), c.dtype), dtype=c.dtype),
     "aten.square": lambda c: op("mul", c.tensor("self"), c.tensor("self")),
@@ -360,7 +368,9 @@ POINTWISE: dict[str, Read] = {
     "aten.isinf": lambda c: compare("eq", op("abs", c.tensor("self")), num(math.inf)),
     "aten.add": read_sum("add"),
     "aten.sub": read_sum("sub"),
-    "aten.rsub": lambda c: t.pointwise("sub", to(c.tensor("other"), c.dtype), to(c.tensor("self"), c.dtype), dtype=c.dtype),
+    "aten.rsub": lambda c: t.pointwise(
+        "sub", to(c.tensor("other"), c.dtype), to(c.tensor("self"), c.dtype), dtype=c.dtype
+    ),
     "aten.mul": lambda c: binary("and" if c.dtype == "bool" else "mul")(c),
     "aten.div": read_div,
     "aten.pow": read_pow,

@@ -12,7 +12,11 @@ from kernelwright.experts.read_views import reshape
 def axes_of(c: Call, arg: t.Tensor) -> tuple[int, ...]:
     """Returns the reduced axes; none given means all."""
     given = c.wholes("dim")
-    return tuple(sorted({axis % len(arg.shape) for axis in given})) if given and arg.shape else tuple(range(len(arg.shape)))
+    return (
+        tuple(sorted({axis % len(arg.shape) for axis in given}))
+        if given and arg.shape
+        else tuple(range(len(arg.shape)))
+    )
 
 
 def count_of(arg: t.Tensor, axes: tuple[int, ...]) -> int:
@@ -35,6 +39,13 @@ def read_plain(kind: t.FoldKind) -> Read:
         return t.fold(kind, x, axes_of(c, x), keep=bool(c.given("keepdim")))
 
     return read
+
+
+def read_product(c: Call) -> t.Tensor:
+    """Reads prod; floats are multiplied in float64, as PyTorch does on the CPU."""
+    x = to(c.tensor("self"), c.dtype)
+    wide = "float64" if c.dtype in t.FLOATS else c.dtype
+    return to(t.fold("product", to(x, wide), axes_of(c, x), keep=bool(c.given("keepdim"))), c.dtype)
 
 
 def read_mean(c: Call) -> t.Tensor:
@@ -107,7 +118,12 @@ def read_var(c: Call) -> t.Tensor | tuple[t.Tensor, ...]:
     if "std" in c.node.op:
         var = op("sqrt", var)
     var = without_axes(var, axes, keep=keep)
-    return (var, without_axes(mean, axes, keep=keep)) if "mean" in c.node.op else var
+    return (var, without_axes(running_mean(mean, squares), axes, keep=keep)) if "mean" in c.node.op else var
+
+
+def running_mean(mean: t.Tensor, squares: t.Tensor) -> t.Tensor:
+    """Returns the mean as Welford's method, PyTorch's, gives it: NaN once an infinity was met."""
+    return choose(compare("eq", squares, squares), mean, num(math.nan))
 
 
 def read_layer_norm(c: Call) -> tuple[t.Tensor, ...]:
@@ -119,7 +135,7 @@ def read_layer_norm(c: Call) -> tuple[t.Tensor, ...]:
     scale = op("rsqrt", op("add", op("div", squares, num(float(count_of(x, axes)))), num(c.real("eps"))))
     y = op("mul", rest, scale)
     y = y if weight is None else op("mul", y, to(weight, x.dtype))
-    return (y if bias is None else op("add", y, to(bias, x.dtype))), mean, scale
+    return (y if bias is None else op("add", y, to(bias, x.dtype))), running_mean(mean, squares), scale
 
 
 def read_rms_norm(c: Call) -> t.Tensor | tuple[t.Tensor, ...]:
@@ -163,6 +179,19 @@ def read_batch_norm(c: Call) -> tuple[t.Tensor, ...]:
     y = y if weight is None else op("mul", y, by_channel(weight))
     y = y if bias is None else op("add", y, by_channel(bias))
     return (y,)
+
+
+def read_batch_statistics(c: Call) -> tuple[t.Tensor, ...]:
+    """Reads batch norm that uses its own batch's statistics and keeps none, as instance norm does."""
+    x = c.tensor("input")
+    axes = (0, *range(2, len(x.shape)))
+    mean, rest, squares = centred(x, axes)
+    column = (x.shape[1], *(1,) * (len(x.shape) - 2))
+    scale = op("rsqrt", op("add", op("div", squares, num(float(count_of(x, axes)))), num(c.real("eps"))))
+    y, weight, bias = op("mul", rest, scale), c.optional("weight"), c.optional("bias")
+    y = y if weight is None else op("mul", y, reshape(to(weight, x.dtype), column))
+    y = y if bias is None else op("add", y, reshape(to(bias, x.dtype), column))
+    return y, reshape(mean, (x.shape[1],)), reshape(scale, (x.shape[1],))
 
 
 def read_softmax(c: Call) -> t.Tensor:
@@ -227,7 +256,7 @@ def read_nll_loss(c: Call) -> tuple[t.Tensor, ...]:
 
 FOLDS: dict[str, Read] = {
     "aten.sum": read_plain("sum"),
-    "aten.prod": read_plain("product"),
+    "aten.prod": read_product,
     "aten.amax": read_plain("max"),
     "aten.amin": read_plain("min"),
     "aten.mean": read_mean,
@@ -244,6 +273,7 @@ FOLDS: dict[str, Read] = {
     "aten.rms_norm": read_rms_norm,
     "aten.native_group_norm": read_group_norm,
     "aten._native_batch_norm_legit_no_training": read_batch_norm,
+    "aten._native_batch_norm_legit": read_batch_statistics,
     "aten._softmax": read_softmax,
     "aten._log_softmax": read_softmax,
     "aten.cumsum": read_scan("sum"),

@@ -19,6 +19,9 @@ def reshape(arg: t.Tensor, shape: tuple[int, ...]) -> t.Tensor:
     """Returns a tensor under another shape with the same row-major order."""
     if arg.shape == shape:
         return arg
+    if isinstance(arg, t.Source):
+        # Buffers are contiguous, so that a view of one is a buffer too, and no index has to be divided.
+        return t.Source(shape=shape, dtype=arg.dtype, name=arg.name)
     return t.reindexed(arg, shape, lambda place: delinearise(linearise(place, shape), arg.shape))
 
 
@@ -138,6 +141,15 @@ def read_pad(c: Call) -> t.Tensor:
     return x
 
 
+def read_repeat(c: Call) -> t.Tensor:
+    """Reads repeat as an expansion between the axes."""
+    arg, times = c.tensor("self"), c.wholes("repeats")
+    old = (1,) * (len(times) - len(arg.shape)) + arg.shape
+    apart = tuple(n for extent in old for n in (1, extent))
+    wide = tuple(n for extent, count in zip(old, times, strict=True) for n in (count, extent))
+    return reshape(t.expand(reshape(arg, apart), wide), c.shape)
+
+
 def read_embedding(c: Call) -> t.Tensor:
     """Reads embedding: rows of a table by number."""
     table, where = c.tensor("weight"), c.tensor("indices")
@@ -193,7 +205,10 @@ def read_gather(c: Call) -> t.Tensor:
 
 
 VIEWS: dict[str, Read] = {
-    **{f"aten.{n}": read_reshape for n in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten")},
+    **{
+        f"aten.{n}": read_reshape
+        for n in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten")
+    },
     "aten.expand": read_expand,
     "aten.permute": read_permute,
     "aten.transpose": read_transpose,
@@ -205,6 +220,7 @@ VIEWS: dict[str, Read] = {
     "aten.unbind": read_unbind,
     "aten.cat": read_cat,
     "aten.constant_pad_nd": read_pad,
+    "aten.repeat": read_repeat,
     "aten.embedding": read_embedding,
     "aten.index_select": read_index_select,
     "aten.index": read_index,

@@ -47,11 +47,13 @@ def kept_values(loops: Loops, levels: dict[t.Tensor, int], how: str, *, limit: i
             chosen |= shared(roots[number], earlier, lane, THRESHOLDS[how])
             for e in below(roots[number]):
                 earlier.setdefault(e, number)
-        kept += [Kept(e, segment, first, n) for n, (e, first) in enumerate(chosen.items()) if n < limit]
-    return kept
+        kept += [Kept(e, segment, first, len(kept) + n) for n, (e, first) in enumerate(chosen.items())]
+    return kept[:limit]
 
 
-def shared(roots: list[Expression], earlier: dict[Expression, int], lane: Variable, least: int) -> dict[Expression, int]:
+def shared(
+    roots: list[Expression], earlier: dict[Expression, int], lane: Variable, least: int
+) -> dict[Expression, int]:
     """Returns the outermost values below some roots that an earlier pass computed, with that pass."""
     found: dict[Expression, int] = {}
     stack = list(roots)
@@ -89,7 +91,7 @@ def cost(e: Expression, lane: Variable) -> int:
         if x.op == "load" and any(lane in s.variables for s in x.args):
             total += 16
         elif x.op == "load":
-            total += 1 if x.data[2].coefficient(lane) == 1 else 16  # type: ignore[index]
+            total += 1 if x.source.place.coefficient(lane) == 1 else 16
         else:
             total += COSTS.get(x.op, 1)
     return total

@@ -15,7 +15,7 @@ from math import prod
 from kernelwright.experts import tensors as t
 from kernelwright.experts.expression import StoreNeeded
 from kernelwright.experts.frame import Frame, Kernel, Loops, Store, frame_of, lower, size_of
-from kernelwright.experts.index import NotAffine
+from kernelwright.experts.index import NotAffine, strides_of
 from kernelwright.experts.read import Unreadable
 from kernelwright.experts.read_views import reshape
 
@@ -43,21 +43,22 @@ class Schedule:
     def workspace(self, tensor: t.Tensor) -> t.Source:
         """Returns the buffer that holds a tensor between kernels, if it is needed there."""
         if tensor not in self.buffers:
-            name = f"w{len(self.buffers)}"
+            name = f"work_{len(self.buffers)}"
             self.buffers[tensor] = t.Source(shape=tensor.shape, dtype=tensor.dtype, name=name)
         return self.buffers[tensor]
 
     def elsewhere(self, kernel: Kernel) -> dict[t.Tensor, t.Source]:
         """Returns the buffers of everything known that a kernel does not compute itself."""
-        own = (*kernel.folds, *kernel.scans)
+        stored = [x.tensor for x in kernel.stores if x.target is self.buffers.get(x.tensor)]
+        own = {*kernel.folds, *kernel.scans, *stored}
         return {tensor: self.workspace(tensor) for tensor in self.owner if tensor not in own}
 
 
 # ---------------------------------------------------------------------------- rewriting
 
 
-def rebuild(roots: tuple[t.Tensor, ...]) -> tuple[t.Tensor, ...]:
-    """Returns the roots with every fold reduced to blocks of neighbouring axes, split where it is long."""
+def rebuild(roots: tuple[t.Tensor, ...], *, split: bool) -> tuple[t.Tensor, ...]:
+    """Returns the roots with every fold reduced to blocks of neighbouring axes, and split where it is long."""
     new: dict[t.Tensor, t.Tensor] = {}
     whole = {frame_of(x.arg.shape, x.axes) for x in t.walk(roots) if isinstance(x, t.Fold) and x.shape != ()}
     for tensor in t.walk(roots):
@@ -70,17 +71,18 @@ def rebuild(roots: tuple[t.Tensor, ...]) -> tuple[t.Tensor, ...]:
             case t.Taken():
                 new[tensor] = replace(tensor, arg=new[tensor.arg], where=new[tensor.where])
             case t.Fold():
-                new[tensor] = simplified(replace(tensor, arg=new[tensor.arg]), whole)
+                new[tensor] = simplified(replace(tensor, arg=new[tensor.arg]), whole if split else None)
             case _:
                 new[tensor] = tensor
     return tuple(new[root] for root in roots)
 
 
-def simplified(fold: t.Fold, frames: set[Frame]) -> t.Tensor:
+def simplified(fold: t.Fold, frames: set[Frame] | None) -> t.Tensor:
     """Returns an equal tensor made of folds of one block of axes each.
 
     Args:
-        frames: the frames of other folds; a fold of everything follows one of its size, to share its loops.
+        frames: the frames of other folds; a fold of everything follows one of its size, to share its loops. None:
+            nothing is split.
     """
     axes = [axis for axis in fold.axes if fold.arg.shape[axis] != 1]
     if not axes:
@@ -93,21 +95,25 @@ def simplified(fold: t.Fold, frames: set[Frame]) -> t.Tensor:
     first = last
     while first - 1 in axes or (first > 0 and fold.arg.shape[first - 1] == 1):
         first -= 1
-    before, count = prod(fold.arg.shape[:first]), prod(fold.arg.shape[first : last + 1])
-    after = prod(fold.arg.shape[last + 1 :])
-    part = part_of(before, count, after, frames)
-    block = reshape(fold.arg, (before, count // part, part, after))
-    done = t.fold(fold.kind, block, (2,))
+    before, block = prod(fold.arg.shape[:first]), fold.arg.shape[first : last + 1]
+    count, after = prod(block), prod(fold.arg.shape[last + 1 :])
+    part = count if frames is None else part_of(before, block, after, frames)
+    parts = reshape(fold.arg, (before, count // part, part, after))
+    # One number stands for everything: there is no second one whose error would put its own in proportion.
+    precise = before * after == 1 and fold.kind == "sum" and fold.dtype in ("float16", "bfloat16", "float32")
+    done = t.fold(fold.kind, parts, (2,), dtype="float64" if precise else "")
     if part != count:
         done = t.fold(fold.kind, done, (1,))
+    done = t.cast(done, fold.dtype)
     rest = tuple(axis for axis in axes if axis < first)
     shape = tuple(n for axis, n in enumerate(fold.arg.shape) if not first <= axis <= last)
     done = reshape(done, shape)
     return simplified(replace(fold, arg=done, axes=rest), frames) if rest else reshape(done, fold.shape)
 
 
-def part_of(before: int, count: int, after: int, frames: set[Frame]) -> int:
-    """Returns how many elements each part of a fold should have; `count` means not to split."""
+def part_of(before: int, block: tuple[int, ...], after: int, frames: set[Frame]) -> int:
+    """Returns how many elements each part of a fold should have; all of the block's means not to split."""
+    count = prod(block)
     if before * after == 1:
         for frame in frames:
             if size_of(frame) == count and len(frame) == 2 and frame[1].reduced:
@@ -117,8 +123,11 @@ def part_of(before: int, count: int, after: int, frames: set[Frame]) -> int:
         return count
     if after > 1 and before * after >= FEW_RESULTS * 1024:
         return count
-    sizes = [n for n in divisors(count) if goal // 8 <= n <= goal * 4]
-    return min(sizes, key=lambda n: abs(n - goal)) if sizes else count
+    # Parts are whole inner axes and a divisor of the next one, so that no view below is cut across.
+    inner = strides_of(block)
+    sizes = [stride * n for stride, extent in zip(inner, block, strict=True) for n in divisors(extent)]
+    fitting = [n for n in sizes if goal // 16 <= n <= goal * 4]
+    return min(fitting, key=lambda n: abs(n - goal)) if fitting else count
 
 
 def divisors(count: int) -> list[int]:
@@ -136,7 +145,15 @@ def schedule(outputs: tuple[t.Tensor, ...], targets: tuple[t.Source, ...]) -> tu
     Raises:
         Unreadable: when a tensor cannot be computed by loops of this kind.
     """
-    roots = rebuild(outputs)
+    try:
+        return placed(rebuild(outputs, split=True), targets)
+    except Unreadable:
+        # The parts of a long fold may not fit views below it; whole folds always do.
+        return placed(rebuild(outputs, split=False), targets)
+
+
+def placed(roots: tuple[t.Tensor, ...], targets: tuple[t.Source, ...]) -> tuple[Schedule, list[list[Loops]]]:
+    """Returns the kernels that compute and store the roots."""
     forced: set[t.Tensor] = set()
     for _ in range(RETRIES):
         plan = Schedule(forced=forced)

@@ -15,6 +15,11 @@
 #else
 #define KW_GCC_X86 0
 #endif
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define KW_FUSED true  // the reduction of sine and cosine stands on it
+#else
+#define KW_FUSED false
+#endif
 #define KW_INLINE inline __attribute__((always_inline))
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -241,8 +246,19 @@ template <class V> KW_INLINE vec<uint16_t, lanes<V>> to_fp16(V x) {
 
 // ------------------------------------------------------------------------------------ simple arithmetic
 
-// a * b + c, fused where the processor can.
-template <class V> KW_INLINE V fma(V a, V b, V c) { return a * b + c; }
+// a * b + c, fused where the processor can, whatever the compiler's settings.
+template <class V> KW_INLINE V fma(V a, V b, V c) {
+#if KW_GCC_X86 && defined(__AVX512F__)
+    if constexpr (same<V, vec<float, 16>>::value) return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
+    else
+#endif
+#if KW_GCC_X86 && defined(__FMA__)
+    if constexpr (same<V, vec<float, 8>>::value) return __builtin_ia32_vfmaddps256(a, b, c);
+    else if constexpr (same<V, vec<float, 4>>::value) return __builtin_ia32_vfmaddps(a, b, c);
+    else
+#endif
+        return a * b + c;
+}
 
 // x86's own: the second operand where either is NaN.
 template <class V> KW_INLINE V max_second(V a, V b) {
@@ -394,7 +410,7 @@ template <class V> KW_INLINE reduced<V> reduce_ln2(V x) {
     V n = x * 1.44269504f + 0x1.8p23f;  // adding 1.5 * 2^23 leaves the rounded whole number in the low bits
     n = n - 0x1.8p23f;
     V r = n * -0x1.62e4p-1f + x;  // ln 2 in two parts; the first is short, so that n times it is exact
-    return {n, n * -0x1.7f7d1cp-20f + r};
+    return {n, fma(n, broadcast<V>(-0x1.7f7d1cp-20f), r)};
 }
 
 // Within 1 unit in the last place.
@@ -528,9 +544,9 @@ template <class V> KW_INLINE V erf(V x) {
 template <class V> KW_INLINE V sine_shifted(V x, int shift) {
     typedef signed_of<V> I;
     V n = round_even(x * 0.636619772f);
-    V r = n * -0x1.921fb4p+0f + x;
-    r = n * -0x1.4442d0p-24f + r;
-    r = n * -0x1.846988p-48f + r;
+    V r = fma(n, broadcast<V>(-0x1.921fb4p+0f), x);
+    r = fma(n, broadcast<V>(-0x1.4442d0p-24f), r);
+    r = fma(n, broadcast<V>(-0x1.846988p-48f), r);
     I q = convert<int32_t>(n) + shift;
     V z = r * r;
     V s = broadcast<V>(2.86567956e-6f);
@@ -549,7 +565,7 @@ template <class V> KW_INLINE V sine_shifted(V x, int shift) {
 template <class V> KW_INLINE V sin(V x) {
     if constexpr (sizeof(element<V>) == 8) return sin_lanes(x);
     else {
-        if (__builtin_expect(any(~(abs(x) <= 30000.0f)), 0)) return sin_lanes(x);
+        if (!KW_FUSED || __builtin_expect(any(~(abs(x) <= 30000.0f)), 0)) return sin_lanes(x);
         V y = sine_shifted(x, 0);
         return x == 0.0f ? x : y;
     }
@@ -557,7 +573,7 @@ template <class V> KW_INLINE V sin(V x) {
 template <class V> KW_INLINE V cos(V x) {
     if constexpr (sizeof(element<V>) == 8) return cos_lanes(x);
     else {
-        if (__builtin_expect(any(~(abs(x) <= 30000.0f)), 0)) return cos_lanes(x);
+        if (!KW_FUSED || __builtin_expect(any(~(abs(x) <= 30000.0f)), 0)) return cos_lanes(x);
         return sine_shifted(x, 1);
     }
 }
@@ -709,6 +725,17 @@ template <int N, int U, class Body> KW_INLINE void sweep(int64_t from, int64_t t
     for (; i + N <= to; i += N) body(i, N, 0);
     if (i < to) body(i, int(to - i), 0);
 }
+
+// Sums of float vectors, made in double.
+template <int N> struct wide {
+    vec<double, N / 2> low, high;
+    KW_INLINE void add(vec<float, N> x) {
+        halves<vec<float, N>> h = bitcast<halves<vec<float, N>>>(x);
+        low += convert<double>(h.low);
+        high += convert<double>(h.high);
+    }
+    KW_INLINE void join(const wide& other) { low += other.low, high += other.high; }
+};
 
 template <int V> struct count { static constexpr int value = V; };
 

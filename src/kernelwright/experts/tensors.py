@@ -76,6 +76,7 @@ class Pointwise(Tensor):
     args: tuple[Tensor, ...]
 
     def operands(self) -> tuple[Tensor, ...]:
+        """Returns what this is made of."""
         return self.args
 
 
@@ -88,6 +89,7 @@ class Reindexed(Tensor):
     """From an index of this tensor to one of `arg`; may raise SplitNeeded or NotAffine."""
 
     def operands(self) -> tuple[Tensor, ...]:
+        """Returns what this is made of."""
         return (self.arg,)
 
 
@@ -99,6 +101,7 @@ class Joined(Tensor):
     axis: int
 
     def operands(self) -> tuple[Tensor, ...]:
+        """Returns what this is made of."""
         return self.args
 
 
@@ -117,6 +120,7 @@ class Taken(Tensor):
     wraps: bool
 
     def operands(self) -> tuple[Tensor, ...]:
+        """Returns what this is made of."""
         return (self.arg, self.where)
 
 
@@ -129,6 +133,7 @@ class Fold(Tensor):
     axes: tuple[int, ...]
 
     def operands(self) -> tuple[Tensor, ...]:
+        """Returns what this is made of."""
         return (self.arg,)
 
 
@@ -141,6 +146,7 @@ class Scan(Tensor):
     axis: int
 
     def operands(self) -> tuple[Tensor, ...]:
+        """Returns what this is made of."""
         return (self.arg,)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import gc
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +30,10 @@ AGREEMENT = 0.02
 class Baseline:
     """One contender that runs in the judge worker itself."""
 
-    def __init__(self, name: str, call: Callable[..., Any], arguments: Sequence[tuple[object, ...]]) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, call: Callable[..., Any], arguments: Sequence[tuple[object, ...]], threads: int
+    ) -> None:
+        self.name, self._threads = name, threads
         self._call = call
         self._arguments = arguments
         self._kept: list[object] = [None] * len(arguments)
@@ -44,7 +47,7 @@ class Baseline:
         """
         clock, call, kept, arguments = time.perf_counter_ns, self._call, self._kept, self._arguments
         times = []
-        with torch.inference_mode():
+        with using_threads(self._threads), torch.inference_mode():
             for slot in slots:
                 kept[slot] = None
                 given = arguments[slot]
@@ -57,18 +60,29 @@ class Baseline:
 
     def outputs(self, slot: int) -> tuple[torch.Tensor, ...]:
         """Returns the outputs of a call on a slot's present contents."""
-        with torch.inference_mode():
+        with using_threads(self._threads), torch.inference_mode():
             return outputs_of(self._call(*self._arguments[slot]))
 
     def settle(self, slots: Sequence[int]) -> None:
         """Runs until the code is compiled and memory is warm; sets `estimate_us`."""
         self.run(list(slots[:WARM_CALLS]))
-        times = sorted(self.run(list(slots[: 2 * WARM_CALLS + 1])))
-        self.estimate_us = times[len(times) // 2] / 1000.0
+        # The fastest, since it decides only how many calls a block has: a disturbed one would make it too few.
+        self.estimate_us = min(self.run(list(slots[: 2 * WARM_CALLS + 1]))) / 1000.0
 
     def release(self) -> None:
         """Drops the outputs that were kept for their addresses."""
         self._kept = [None] * len(self._arguments)
+
+
+@contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Lets torch use that many threads inside; the judge's own arithmetic mostly uses one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +100,7 @@ def make_baseline(
     *,
     inputs: Sequence[Sequence[torch.Tensor]],
     parameters: Sequence[torch.Tensor],
+    threads: int,
     eager: Baseline | None = None,
 ) -> Baseline | Unavailable:
     """Returns a baseline ready to be timed, or why there is none.
@@ -96,6 +111,7 @@ def make_baseline(
         reference: an already loaded reference, which knows the arguments that are not tensors.
         inputs: the tensor arguments for each slot.
         parameters: the memory that all contenders' parameters lie in.
+        threads: how many it may use.
         eager: what a compiled baseline is compared with once.
 
     Raises:
@@ -106,14 +122,14 @@ def make_baseline(
         raise KernelwrightError(f"unknown baseline {name!r}", f"known are {EAGER} and {COMPILE}MODE")
     module = sharing_module(load_problem(problem), parameters)
     if name == EAGER:
-        made = Baseline(name, module, arguments)
+        made = Baseline(name, module, arguments, threads)
         made.settle(range(len(arguments)))
         return made
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compiled = torch.compile(module, mode=name.removeprefix(COMPILE), dynamic=False)
-            made = Baseline(name, compiled, arguments)
+            made = Baseline(name, compiled, arguments, threads)
             made.settle(range(len(arguments)))
             reason = _disagreement(made, eager) if eager else ""
     except Exception as error:  # noqa: BLE001  (a compiler may fail in any way; it is said, not hidden)

@@ -38,8 +38,15 @@ def _heavy(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
 
 def _constant(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     # So near to one value that rounding to fewer bits errs in one direction everywhere: sums cannot average it out.
-    centre = (1.0 + 2.0 * _unit((1,), g)) * (1 if _unit((1,), g) < 0.5 else -1)
+    # The value lies between neighbours in bfloat16 (7 bits) and in TF32 and float16 (10 bits), off their middle.
+    sevenths = torch.randint(0, 128, (1,), generator=g) / 128
+    off = (3 + 0.25 + 0.2 * _unit((1,), g)) / 1024 * _sign(g)
+    centre = (1 + sevenths + off) * 2.0 ** torch.randint(0, 2, (1,), generator=g) * _sign(g)
     return centre * (1.0 + 2.0**-14 * _normal(shape, g))
+
+
+def _sign(g: torch.Generator) -> float:
+    return 1.0 if float(_unit((), g)) < 0.5 else -1.0
 
 
 def _zeros(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
@@ -81,6 +88,7 @@ VALUES: dict[str, Values] = {
     "small": lambda shape, g: 1e-3 * _normal(shape, g),
     "heavy": _heavy,
     "positive": lambda shape, g: 0.5 + _unit(shape, g),
+    "negative": lambda shape, g: -0.5 - _unit(shape, g),
     "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g).float(),
     "constant": _constant,
     "zeros": _zeros,

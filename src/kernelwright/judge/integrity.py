@@ -15,16 +15,18 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from kernelwright.judge.baselines import using_threads
 from kernelwright.judge.correctness import Bound, FloatBound, exponents
 from kernelwright.judge.runner import Block
-from kernelwright.judge.slots import bytes_of
-from kernelwright.types import Problem
 
 CLOCK_SLACK_NS = 400_000
 """What a command's way to the runner and back may take on a busy machine; 60,000 is usual on two idle cores."""
 CLOCK_SHARE = 0.03
 FLOOR_MARGIN = 2.0
 """A time is refused when it implies more than this multiple of the bandwidth that a plain sum reaches."""
+CHUNK_WORDS, CHUNKS = 1 << 17, 48
+APART = 1.25
+"""Two right answers differ by the candidate's error, which is allowed, and the reference's, a fraction of that."""
 COMPARE_ALL = 1 << 18
 """Outputs with up to this many elements are compared whole, larger ones in random runs of elements."""
 RUN_ELEMENTS = 1 << 15
@@ -62,15 +64,21 @@ def block_time_us(block: Block, lead: int, latency_ns: float) -> float:
     return max(counted, seen) / 1e3
 
 
-def measure_bandwidth(memory: torch.Tensor, *, repeats: int = 5) -> float:
-    """Returns the most bytes per second that a plain sum reads from this memory, with all threads."""
+def measure_bandwidth(memory: torch.Tensor, *, threads: int) -> float:
+    """Returns the most bytes per second that plain sums read from this memory.
+
+    Taken from short runs of one thread, of which some are undisturbed even on a busy machine, times
+    the number of threads: more than all threads together reach, which errs on the candidate's side.
+    """
     words = memory[: memory.numel() // 8 * 8].view(torch.int64)
+    chunks = torch.split(words, CHUNK_WORDS)[:CHUNKS]
     best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        torch.sum(words)
-        best = min(best, time.perf_counter() - start)
-    return words.numel() * 8 / best
+    with using_threads(1):
+        for chunk in chunks:
+            start = time.perf_counter()
+            torch.sum(chunk)
+            best = min(best, (time.perf_counter() - start) / chunk.numel())
+    return threads * 8 / best
 
 
 class Profile:
@@ -84,21 +92,27 @@ class Profile:
         self._dtype = bounds[0].dtype
         self._lowest = int(np.log2(torch.finfo(self._dtype).tiny))
         table = torch.zeros(1101 - self._lowest, dtype=torch.float64)
+        relative = float("inf")
         for bound in bounds:
-            index = exponents(bound.truth, self._dtype) - self._lowest
-            table.scatter_reduce_(0, index, torch.where(bound.truth.isfinite(), bound.allowed, 0.0), "amax")
-        # Inputs of timed rounds are scaled, so that neighbours count; below the lowest seen, its value holds.
+            allowed = torch.where(bound.truth.isfinite(), bound.allowed, 0.0)
+            table.scatter_reduce_(0, exponents(bound.truth, self._dtype) - self._lowest, allowed, "amax")
+            shares = (bound.allowed / bound.truth.abs())[bound.truth.isfinite() & (bound.truth != 0)]
+            relative = min(relative, float(shares.min())) if len(shares) else relative
+        # Inputs of timed rounds are scaled: neighbours count, and magnitudes that no draw had get the smallest share.
         padded = torch.nn.functional.pad(table, (1, 1))
-        table = torch.maximum(table, torch.maximum(padded[:-2], padded[2:]))
-        self._table = table.cummax(0).values.clamp(min=torch.finfo(self._dtype).tiny)
+        table = torch.maximum(table, torch.maximum(padded[:-2], padded[2:])).cummax(0).values
+        binades = torch.ldexp(torch.ones_like(table), torch.arange(len(table)) + self._lowest - 1)
+        share = 0.0 if relative == float("inf") else relative
+        self._table = torch.maximum(table, share * binades).clamp(min=torch.finfo(self._dtype).tiny)
 
     def agrees(self, output: torch.Tensor, own: torch.Tensor) -> bool:
         """Tells whether two answers are as near as two right answers are; False means doubt."""
+        if torch.equal(output, own):
+            return True
         ours, theirs = output.double(), own.double()
         allowed = self._table[exponents(theirs.nan_to_num(0.0, 0.0, 0.0), self._dtype) - self._lowest]
-        near = (ours - theirs).abs() <= 1.125 * allowed
-        same = (ours == theirs) | (ours.isnan() & theirs.isnan())
-        return bool((near | same).all())
+        near = (ours - theirs).abs() <= APART * allowed
+        return bool(near.all()) or bool((near | (ours == theirs) | (ours.isnan() & theirs.isnan())).all())
 
 
 def profiles_of(draws: Sequence[Sequence[Bound]]) -> tuple[Profile | None, ...]:
@@ -135,15 +149,3 @@ def doubtful(
         elif not profile.agrees(a, b):
             return True
     return False
-
-
-def must_move_bytes(problem: Problem, gradients: Sequence[torch.Tensor | None]) -> int:
-    """Returns bytes that no right kernel can leave unmoved.
-
-    Every output element is written; an input element whose change changes an output is read. The
-    gradient of a random mix of the outputs finds those, so that a gather's table does not count as
-    read. Elements with gradient zero may have to be read as well (a maximum): this is a lower bound.
-    """
-    written = sum(bytes_of(spec) for spec in problem.outputs)
-    read = sum(int(g.count_nonzero()) * g.element_size() for g in gradients if g is not None)
-    return written + read

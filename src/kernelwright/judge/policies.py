@@ -17,6 +17,7 @@ FAMILIES = (
     "small",
     "heavy",
     "positive",
+    "negative",
     "integers",
     "constant",
     "zeros",
@@ -32,7 +33,7 @@ BASELINES = ("eager", *(f"compile:{mode}" for mode in COMPILE_MODES))
 
 SCREEN = Policy(
     name="screen",
-    families=("given", "large", "constant", "integers", "nonfinite"),
+    families=("given", "large", "negative", "constant", "integers", "nonfinite"),
     draws=1,
     baselines=("eager",),
     rounds=6,

@@ -35,13 +35,17 @@ FAULT_REST = struct.Struct("=2Q")
 BASES = struct.Struct("=3Q")
 MAX_CALLS = 4096
 START_DEADLINE_S = 20.0
-MEMORY_BYTES = 1 << 30
-"""What a candidate may allocate beyond its workspaces; thread stacks count as well."""
-SYSTEM_CALLS = {"x86_64": {9: "mmap", 10: "mprotect", 41: "socket", 56: "clone", 57: "fork", 58: "vfork", 59: "execve",
-                           1: "write", 0: "read", 2: "open", 257: "openat", 435: "clone3"},
-                "aarch64": {222: "mmap", 226: "mprotect", 198: "socket", 220: "clone", 221: "execve", 64: "write",
-                            63: "read", 56: "openat", 435: "clone3"}}  # fmt: skip
+MEMORY_BYTES = 256 << 20
+"""What a candidate may allocate beyond its workspaces and four times its inputs and outputs."""
+SYSTEM_CALLS = {
+    "x86_64": {0: "read", 1: "write", 2: "open", 9: "mmap", 10: "mprotect", 41: "socket", 56: "clone", 57: "fork",
+               58: "vfork", 59: "execve", 62: "kill", 186: "gettid", 234: "tgkill", 257: "openat", 435: "clone3"},
+    "aarch64": {56: "openat", 63: "read", 64: "write", 129: "kill", 131: "tgkill", 178: "gettid", 198: "socket",
+                220: "clone", 221: "execve", 222: "mmap", 226: "mprotect", 435: "clone3"},
+}  # fmt: skip
 THREAD_CALLS = ("clone", "clone3")
+ABORT_CALLS = ("gettid", "tgkill")
+"""What abort() begins with."""
 
 
 class RunnerStopped(Exception):
@@ -121,7 +125,7 @@ class Runner:
     def _start(self, threads: int, cpu_seconds: float) -> None:
         buffers = (*self._slots.buffers, *self._workspaces.buffers)
         sizes = [r.size for r in (self._slots.input, self._slots.output, self._workspaces.region)]
-        memory = MEMORY_BYTES + 16 * (1 << 20) * threads
+        memory = MEMORY_BYTES + 4 * self._slots.slot_bytes + (16 << 20) * threads
         setup = SETUP.pack(MAGIC, threads, len(buffers), self._slots.count, *sizes, memory, max(1, int(cpu_seconds)))
         self._send(setup + b"".join(PLACE.pack(b.region, b.offset, b.stride) for b in buffers))
         deadline = time.monotonic() + START_DEADLINE_S
@@ -217,6 +221,8 @@ class Runner:
             if name in THREAD_CALLS:
                 message = "the kernel started a thread or process; use one team size in all OpenMP regions"
                 return _failure("thread", message)
+            if name in ABORT_CALLS:
+                return _failure("abort", "the kernel gave up: abort() or a failed assertion")
             return _failure("syscall", f"the kernel made a system call ({name}); it may only compute")
         name = signal.Signals(number).name
         regions = (self._slots.input, self._slots.output, self._workspaces.region)

@@ -7,6 +7,7 @@ system and never leave this process.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import OrderedDict
@@ -22,6 +23,7 @@ from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline, Unavailable, make_baseline
 from kernelwright.judge.correctness import Bound, FloatBound, bounds_for
 from kernelwright.judge.inputs import NONFINITE, Refresher, draw_parameters, fill_family
+from kernelwright.judge.sensitivity import Sensitivity
 from kernelwright.judge.slots import Slots
 from kernelwright.judge.truth import Truth, arithmetic_roundoff
 from kernelwright.process import Emit
@@ -29,10 +31,11 @@ from kernelwright.reference_program import load_problem, state_of
 from kernelwright.types import Measurement, Policy, Problem, Target
 
 NEARBY = 8
-"""Evaluations of the truth with moved inputs, where an output is so small that the reference's error may be luck."""
-NEARBY_ELEMENTS = 4096
+"""Evaluations of the truth with moved inputs where an output has so few elements that one says little."""
+NEARBY_ELEMENTS = 64
 DRAW_MEMORY_SHARE = 0.25
 """Of the free memory, for draws that are kept; others are made again for each candidate."""
+SMALL_ELEMENTS = 1 << 20
 TIMED_DRAWS = 4
 TIMED_DRAW_BYTES = 256 << 20
 DEFAULT_CACHE_BYTES = 32 << 20
@@ -64,7 +67,9 @@ class Session:
 
     def __init__(self, problem: Problem, target: Target, program: Path, emit: Emit) -> None:
         self.problem, self.target, self.program, self._emit = problem, target, program, emit
-        torch.set_num_threads(target.threads)
+        # Small tensors are compared by one thread: on a busy machine threads wait for each other longer than they work.
+        largest = max(math.prod(spec.shape) for spec in problem.arguments)
+        torch.set_num_threads(1 if largest <= SMALL_ELEMENTS else target.threads)
         self._free_bytes = available_bytes()
         cache = target.cache_bytes or DEFAULT_CACHE_BYTES
         self._secret = int.from_bytes(os.urandom(6), "little")
@@ -73,6 +78,12 @@ class Session:
         self.truth = Truth(self.reference, self._seed("truth"))
         self._initial = [t.clone() for _, t in state_of(self.reference.make_module(self._seed("state")))]
         self._check_contract()
+        sensitivity = Sensitivity(
+            problem, self.reference, self.reference.make_inputs(self._seed("sensitivity")), self._seed("state")
+        )
+        self._fan_in = sensitivity.fan_in()
+        self.must_move_bytes = sensitivity.must_move_bytes()
+        del sensitivity
         self.slots = Slots(problem, cache_bytes=cache, available_bytes=self._free_bytes)
         self._kept: OrderedDict[tuple[str, int], Draw] = OrderedDict()
         self._dropped: dict[str, str] = {}
@@ -80,11 +91,10 @@ class Session:
         self._refresher = self._make_refresher()
         self._refresher.refresh(self.slots.inputs)
         self._refresher.refresh_parameters(self.slots.parameters)
-        self.bandwidth = integrity.measure_bandwidth(self.slots.input.bytes)
+        self.bandwidth = integrity.measure_bandwidth(self.slots.input.bytes, threads=target.threads)
         given = self.draw("given", 0)
         assert given is not None
         self.profiles = integrity.profiles_of([given.bounds])
-        self.must_move_bytes = integrity.must_move_bytes(problem, self._gradients(given))
 
     def _seed(self, *what: object) -> int:
         return hash((self._secret, *what)) % (1 << 62)
@@ -135,18 +145,14 @@ class Session:
         if not finite and family not in (NONFINITE, "given"):
             return "the reference itself is not finite there"
         nearby = self._nearby(inputs, parameters, exact)
-        bounds = bounds_for(self.problem, truth=exact, own=own, nearby=nearby)
+        bounds = bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self._fan_in)
         return Draw(family, number, inputs, parameters, bounds)
 
     def _nearby(
         self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]
     ) -> list[tuple[torch.Tensor, ...]]:
-        smallest = min(t.numel() for t in exact)
-        whole = all(t.is_floating_point() for t in exact)
-        if whole and smallest > NEARBY_ELEMENTS:
-            return []
-        count = NEARBY if smallest < 64 else 2
-        step = max(arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters, torch.empty(0, dtype=torch.float64)))
+        count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 1
+        step = max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
         return [self.truth.nearby(inputs, parameters, relative=step, seed=self._seed("near", i)) for i in range(count)]
 
     def notes(self, policy: Policy) -> tuple[str, ...]:
@@ -169,24 +175,19 @@ class Session:
         self._refresher.refresh([self.slots.inputs[slot] for slot in chosen])
         self._refresher.refresh_parameters(self.slots.parameters)
 
+    def floor_us(self) -> float:
+        """Returns the time below which moving the necessary bytes is impossible here, measured again."""
+        again = integrity.measure_bandwidth(self.slots.input.bytes, threads=self.target.threads)
+        self.bandwidth = max(self.bandwidth, again)
+        return self.must_move_bytes / (integrity.FLOOR_MARGIN * self.bandwidth) * 1e6
+
     def bounds_of_slot(self, slot: int) -> tuple[Bound, ...]:
         """Returns the full bounds for what a slot holds now."""
         inputs, parameters = self.slots.inputs[slot], self.slots.parameters
         exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
-        return bounds_for(self.problem, truth=exact, own=own, nearby=self._nearby(inputs, parameters, exact))
-
-    def _gradients(self, draw: Draw) -> list[torch.Tensor | None]:
-        module = self.reference.make_module(self._seed("state"))
-        state = [t for _, t in state_of(module)]
-        leaves = [t.clone().requires_grad_(t.is_floating_point()) for t in draw.inputs]
-        for tensor in state:
-            tensor.requires_grad_(tensor.is_floating_point())
-        try:
-            outputs = [t for t in self.reference.call(module, leaves) if t.requires_grad]
-            torch.autograd.backward(outputs, [torch.randn_like(t) for t in outputs])
-        except (RuntimeError, SourceError):
-            return []  # the floor then counts outputs only
-        return [t.grad for t in (*leaves, *state)]
+        return bounds_for(
+            self.problem, truth=exact, own=own, nearby=self._nearby(inputs, parameters, exact), fan_in=self._fan_in
+        )
 
     def baseline(self, name: str) -> Baseline | Unavailable:
         """Returns a baseline, compiled and warm; made at first use."""
@@ -200,6 +201,7 @@ class Session:
                 self.reference,
                 inputs=self.slots.inputs,
                 parameters=self.slots.parameters,
+                threads=self.target.threads,
                 eager=eager if isinstance(eager, Baseline) else None,
             )
             self._baselines[name] = made

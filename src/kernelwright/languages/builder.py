@@ -39,10 +39,12 @@ class Builder:
 
     Raises:
         MissingTool: when there is no C++ compiler.
+        UserError: when the cache's folder cannot be made.
     """
 
     def __init__(self, target: Target, *, workers: int | None = None, deadline_s: float = DEADLINE_S) -> None:
         find_compiler()
+        cache.prepare(cache.folder())
         self.target = target
         self.count = max(1, workers if workers is not None else target.threads)
         self.deadline_s = deadline_s

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernelwright import codec, environment
+from kernelwright.errors import UserError
 from kernelwright.languages.diagnostics import UNSTABLE
 from kernelwright.types import Artifact, Candidate, Failure, digest, replace
 
@@ -104,12 +105,25 @@ def keep(key: str, outcome: Artifact | Failure, made: Path) -> Artifact | Failur
 def private_folder() -> Iterator[Path]:
     """Gives a new empty folder on the cache's file system and removes what is left of it."""
     building = folder() / ".building"
-    building.mkdir(parents=True, exist_ok=True)
+    prepare(building)
     path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=building))
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def prepare(place: Path) -> None:
+    """Makes a folder below the home folder.
+
+    Raises:
+        UserError: when that is not possible.
+    """
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"the cache folder {place} cannot be made: {error.strerror}"
+        raise UserError(message, "set KERNELWRIGHT_HOME to a folder that can be written") from None
 
 
 def tidy(*, cap_bytes: int = CAP_BYTES, keep_s: float = KEEP_S) -> int:

@@ -132,7 +132,7 @@ class Cpp:
             return fault
         command = [compiler.path, *flags, *LINK_FLAGS, f"-Wl,--version-script={script}"]
         ended = bounded.run(
-            [*command, "-fpreprocessed", "-x", "c++-cpp-output", str(preprocessed), "-o", str(folder / cache.LIBRARY)],
+            [*command, "-x", "c++-cpp-output", str(preprocessed), "-o", str(folder / cache.LIBRARY)],
             folder=sources, temporary=temporary, limits=self.limits,
         )  # fmt: skip
         return ended if ended.status == 0 else diagnostics.failure(problem, candidate, ended, self.limits)
@@ -164,6 +164,7 @@ def flags_for(options: tuple[tuple[str, OptionValue], ...], compiler: Compiler) 
 def flags_of_machine(compiler: Compiler) -> tuple[str, ...]:
     """Returns flags that depend on the compiler's make or its machine."""
     is_clang = "clang" in compiler.banner
+    rpath = ("-fno-openmp-implicit-rpath",) if is_clang else ()
     # Out-of-line atomics come with a constructor that probes the processor.
     outline = () if compiler.machine.startswith("x86") or is_clang else ("-mno-outline-atomics",)
-    return (ERROR_LIMITS["clang++" if is_clang else "g++"], *outline)
+    return (ERROR_LIMITS["clang++" if is_clang else "g++"], *outline, *rpath)

@@ -18,7 +18,7 @@ CONTEXT = re.compile(r"(?:In file included from|^\s+from) (?P<file>[^:\n]+):(?P<
 REQUIRED = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)?\s+(?:required|in|recursively|instantiated)\b")
 OUT_OF_MEMORY = re.compile(
     r"out of memory|virtual memory exhausted|annot allocate memory|memory exhausted|std::bad_alloc"
-    r"|Killed signal terminated|LLVM ERROR: .*alloc"
+    r"|failed to map segment|Killed signal terminated|LLVM ERROR: .*alloc"
 )
 SPELLINGS = {
     "long int": "int64_t", "long": "int64_t", "int": "int32_t", "short int": "int16_t", "short": "int16_t",
@@ -26,6 +26,11 @@ SPELLINGS = {
     "unsigned int": "uint32_t", "long unsigned int": "uint64_t",
 }  # fmt: skip
 """The plan's word for a type, by the compiler's."""
+SCALAR_MISMATCH = re.compile(
+    r"Other = (?P<written>.+?)[;\]].*?T = (?P<planned>.+?)[\];]"  # g++
+    r"|kernelwright_exact<(?P<also_planned>\w+)>'(?: \(aka '[^']*'\))? to '(?P<also_written>\w+)'"  # clang++
+)
+"""How a compiler says that a scalar would have to be converted."""
 DETAIL_LIMIT = 20_000
 UNSTABLE = frozenset(("timeout", "memory", "size", "compiler"))
 """Kinds that say something about this machine now, and so may not be remembered."""
@@ -38,8 +43,6 @@ class Said:
     file: str
     line: int
     text: str
-    notes: tuple[tuple[str, int, str], ...]
-    """(file, line, text) of the notes that follow it."""
     own: str
     """file:line of the author's code that led there, empty where none is named."""
 
@@ -51,6 +54,8 @@ def failure(problem: Problem, candidate: Candidate, ended: Ended, limits: Limits
         kind, message = kind_message
         return Failure(stage="build", kind=kind, message=message, detail=output[:DETAIL_LIMIT])
     own = {source.path for source in candidate.sources}
+    for path in own:  # clang++ writes ./kernel.cpp
+        output = output.replace(f"./{path}:", f"{path}:")
     first = _first_error(output, own)
     if first is None:
         return _without_place(candidate, output, ended)
@@ -79,25 +84,32 @@ def _resource(ended: Ended, limits: Limits) -> tuple[str, str] | None:
 def _first_error(output: str, own: set[str]) -> Said | None:
     """The first error, with the notes behind it and the nearest line of the author's that led to it."""
     lines = output.splitlines()
-    led = ""
+    included = required = ""
     for number, line in enumerate(lines):
-        for pattern in (CONTEXT, REQUIRED):
-            if (found := pattern.search(line)) and found["file"] in own:
-                led = f"{found['file']}:{found['line']}"
+        if (found := CONTEXT.search(line)) and found["file"] in own:
+            included = f"{found['file']}:{found['line']}"
+        if (found := REQUIRED.search(line)) and found["file"] in own:
+            required = f"{found['file']}:{found['line']}"
         found = LINE.match(line)
         if not found or found["kind"] not in ("error", "fatal error"):
             continue
-        notes, place = [], f"{found['file']}:{found['line']}" if found["file"] in own else led
-        for later in lines[number + 1 :]:
-            note = LINE.match(later)
-            if note and note["kind"] != "note":
-                break
-            if note:
-                notes.append((note["file"], int(note["line"]), note["text"]))
-                if not place and note["file"] in own:
-                    place = f"{note['file']}:{note['line']}"
-        return Said(file=found["file"], line=int(found["line"]), text=found["text"], notes=tuple(notes), own=place)
+        notes = _notes(lines[number + 1 :])
+        noted = next((f"{note['file']}:{note['line']}" for note in notes if note["file"] in own), "")
+        place = f"{found['file']}:{found['line']}" if found["file"] in own else required or noted or included
+        return Said(file=found["file"], line=int(found["line"]), text=found["text"], own=place)
     return None
+
+
+def _notes(lines: list[str]) -> list[re.Match[str]]:
+    """The notes before the next error or warning."""
+    notes = []
+    for line in lines:
+        found = LINE.match(line)
+        if found and found["kind"] != "note":
+            break
+        if found:
+            notes.append(found)
+    return notes
 
 
 def _mismatch(problem: Problem, candidate: Candidate, said: Said, output: str) -> Failure:
@@ -133,10 +145,11 @@ def _definition(candidate: Candidate, symbol: str) -> str:
 
 
 def _argument_fault(step: Step, argument: int | None, said: Said) -> str:
-    if found := re.search(r"Other = (.+?)[;\]].*?T = (.+?)[\];]", said.text):
-        planned = SPELLINGS.get(found[2], found[2])
+    if found := SCALAR_MISMATCH.search(said.text):
+        wanted, given = found["planned"] or found["also_planned"], found["written"] or found["also_written"]
+        planned = SPELLINGS.get(wanted, wanted)
         names = [repr(b.name) for b in step.arguments if b.kind == "scalar" and b.ctype == planned]
-        written = SPELLINGS.get(found[1], found[1])
+        written = SPELLINGS.get(given, given)
         return f"scalar {' or '.join(names)} is {planned} in the plan and {written} in the source"
     name = f"argument {step.arguments[argument].name!r}: " if argument is not None else ""
     return name + said.text

@@ -13,18 +13,18 @@ import math
 from kernelwright.types import Binding, Candidate, Problem, Step
 
 SYMBOL = "kw_entry"
+BUFFERS = "kernelwright_buffers"
 FILE = "<stdin>"
 """How the compiler names the generated text: it is piped in, so it cannot collide with a source's path."""
 
+# Comes before the source, so that the author's macros (T, N ...) cannot reach it.
 # A scalar must arrive with exactly its plan's type: every implicit conversion is deleted.
 EXACT = """\
-namespace kernelwright_entry {
-template <class T> struct Exact {
+template <class T> struct kernelwright_exact {
   T number;
   constexpr operator T() const { return number; }
   template <class Other> constexpr operator Other() const = delete;
 };
-}
 """
 
 
@@ -61,18 +61,19 @@ def locate(candidate: Candidate, line: int) -> tuple[Step, int, int | None] | No
 
 def _prologue(candidate: Candidate) -> str:
     return (
-        f'#include <cstdint>\n#include "{candidate.sources[0].path}"\n{EXACT}'
-        f'extern "C" __attribute__((visibility("default"))) void {SYMBOL}(void* const* buffers);\n'
-        f'extern "C" void {SYMBOL}(void* const* buffers) {{\n  (void)buffers;\n'
+        f"#include <cstdint>\n{EXACT}"
+        f'extern "C" __attribute__((visibility("default"))) void {SYMBOL}(void* const* {BUFFERS});\n'
+        f'#include "{candidate.sources[0].path}"\n'
+        f'extern "C" void {SYMBOL}(void* const* {BUFFERS}) {{\n  (void){BUFFERS};\n'
     )
 
 
 def _argument(binding: Binding, index: dict[str, int], constant: set[str]) -> str:
     if binding.kind == "scalar":
-        return f"kernelwright_entry::Exact<{binding.ctype}>{{{literal(binding)}}}"
+        return f"kernelwright_exact<{binding.ctype}>{{{literal(binding)}}}"
     element = binding.ctype.removeprefix("const ")
     const = "const " if binding.name in constant or binding.ctype != element else ""
-    return f"static_cast<{const}{element}*>(buffers[{index[binding.name]}])"
+    return f"static_cast<{const}{element}*>({BUFFERS}[{index[binding.name]}])"
 
 
 def literal(binding: Binding) -> str:

@@ -33,6 +33,8 @@ PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*){0,
 TOTAL_LIMIT_BYTES = 1 << 20
 _DIRECTIVES = "include define undef if ifdef ifndef elif else endif error warning pragma"
 DIRECTIVES = frozenset(_DIRECTIVES.split()) | {""}
+HASHES = ("#", "%:", "??=")
+FUNCTION_MACRO = re.compile(r"\s*define\s+\w+\(")
 PRAGMAS_REFUSED = re.compile(r"(GCC\s+)?(pch_preprocess|dependency|system_header|plugin|include_alias|ident)\b")
 ASM = frozenset(("asm", "__asm", "__asm__"))
 _ATTRIBUTES_REFUSED = (
@@ -42,14 +44,14 @@ _ATTRIBUTES_REFUSED = (
 ATTRIBUTES_REFUSED = frozenset(_ATTRIBUTES_REFUSED.split())
 TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))
-    |(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\((?:.*?)\)(?P=mark)")
+    |(?P<raw>(?:u8|[uUL])?R")
     |(?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"?)
     |(?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
     |(?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])*'?)
     |(?P<word>[^\W\d]\w*)
     |(?P<newline>\n)
     |(?P<space>[^\S\n]+)
-    |(?P<punct>%:|\?\?=|\[\[|\]\]|.)""",
+    |(?P<punct>%:|\?\?=|<:|:>|.)""",
     re.DOTALL | re.VERBOSE,
 )
 SPLICE = re.compile(r"\\[ \t\f\v\r]*\n")
@@ -70,7 +72,6 @@ def tokens(text: str) -> Iterator[Token]:
     joined, starts = _splice(text)
     for match in TOKEN.finditer(joined):
         kind = match.lastgroup or "punct"
-        kind = "raw" if match["raw"] is not None else kind
         if kind not in ("comment", "space"):
             yield Token(kind, match[0], bisect.bisect_right(starts, match.start()) + 1, match.start())
 
@@ -113,16 +114,21 @@ def _check_file(source: SourceFile, carried: set[str]) -> Failure | None:
         line = source.text.count("\n", 0, bad.start()) + 1
         return _refuse("source", f"a control character (code {ord(bad[0])}) in the source", f"{source.path}:{line}")
     joined, _ = _splice(source.text)
-    at_start = True
+    at_start, stringifies = True, False
     for token in tokens(source.text):
         where = f"{source.path}:{token.line}"
-        if token.kind == "raw" and "\n" in token.text:
-            return _refuse("source", "a raw string over several lines; kernels need none", where)
-        if at_start and token.text in ("#", "%:", "??="):
+        if token.kind == "raw":  # it can hold lines that read as a preprocessor's own
+            return _refuse("source", "a raw string; kernels need none", where)
+        if token.text in HASHES and at_start:
             rest = joined[token.offset + len(token.text) :].split("\n", 1)[0]
             if fault := _check_directive(rest, source.path, carried, where):
                 return fault
+            stringifies = bool(FUNCTION_MACRO.match(rest))
+        elif token.text in HASHES and not stringifies:
+            # Printed by the preprocessor at the start of a line it would become a directive.
+            return _refuse("directive", "a '#' outside a directive or a macro with parameters", where)
         at_start = token.kind == "newline"
+        stringifies = stringifies and not at_start
     return None
 
 
@@ -130,7 +136,7 @@ def _check_directive(rest: str, path: str, carried: set[str], where: str) -> Fai
     rest = re.sub(r"/\*.*?(?:\*/|$)", " ", rest)
     found = re.match(r"\s*(\w*)\s*(.*)", rest)
     word, argument = (found[1], found[2].strip()) if found else ("", "")
-    if word not in DIRECTIVES:
+    if word not in DIRECTIVES or (not word and argument.split("//")[0]):
         return _refuse("directive", f"the directive #{word} is not for kernels", where)
     if word == "pragma" and PRAGMAS_REFUSED.match(argument):
         return _refuse("directive", f"#pragma {argument[:60]!r} is not for kernels", where)
@@ -166,7 +172,7 @@ def check_preprocessed(text: str) -> Failure | None:
     lines, places, fault = _own_lines(text)
     if fault:
         return fault
-    found = list(tokens("\n".join(lines)))
+    found = [token for token in tokens("\n".join(lines)) if token.kind != "newline"]
     for position, token in enumerate(found):
         if token.text in ASM and not _is_barrier(found, position):
             message = (
@@ -174,7 +180,8 @@ def check_preprocessed(text: str) -> Failure | None:
                 'the inspection trusts; use intrinsics (the empty barrier asm volatile("" ::: "memory") is fine)'
             )
             return _refuse("asm", message, places[token.line - 1])
-        if token.text in ("__attribute__", "__attribute", "[["):
+        doubled = _is(token, "[") and position + 1 < len(found) and _is(found[position + 1], "[")
+        if doubled or token.text in ("__attribute__", "__attribute"):
             name = _refused_attribute(found, position)
             if name:
                 return _refuse("attribute", f"the attribute {name!r} is not for kernels", places[token.line - 1])
@@ -190,7 +197,7 @@ def _own_lines(text: str) -> tuple[list[str], list[str], Failure | None]:
         if line.startswith("#"):
             marker = MARKER.match(line)
             if marker:
-                came_from, path, number = path, marker[2], int(marker[1])
+                came_from, path, number = path, marker[2].removeprefix("./"), int(marker[1])
                 entered = " 1" in marker[3] and path.startswith("/") and _is_own(came_from)
                 if entered and not any(path.endswith(f"/{name}") for name in HEADERS):
                     return lines, places, _refuse("include", f"the source includes {path}, which is not allowed")
@@ -210,7 +217,7 @@ def _is_own(path: str) -> bool:
 
 def _is_barrier(found: list[Token], position: int) -> bool:
     """Whether an asm statement has an empty template: `asm [volatile] ( "" : or )`."""
-    texts = [token.text for token in found[position + 1 : position + 12] if token.kind != "newline"]
+    texts = [token.text for token in found[position + 1 : position + 12]]
     while texts and texts[0] in ("volatile", "__volatile__", "__volatile"):
         texts.pop(0)
     return texts[:2] == ["(", '""'] and texts[2:3] in ([":"], [")"])
@@ -219,12 +226,17 @@ def _is_barrier(found: list[Token], position: int) -> bool:
 def _refused_attribute(found: list[Token], position: int) -> str:
     depth = 0
     for token in found[position:]:
-        depth += {"(": 1, "[[": 1, ")": -1, "]]": -1}.get(token.text, 0)
+        depth += _is(token, "([") - _is(token, ")]")
         if token.kind == "word" and token.text.strip("_") in ATTRIBUTES_REFUSED:
             return token.text
-        if depth == 0 and token.text in (")", "]]"):
+        if depth == 0 and _is(token, ")]"):
             return ""
     return ""
+
+
+def _is(token: Token, brackets: str) -> bool:
+    """Whether a token is one of some brackets, however it is spelled."""
+    return {"<:": "[", ":>": "]"}.get(token.text, token.text) in brackets
 
 
 def _refuse(kind: str, message: str, location: str = "") -> Failure:

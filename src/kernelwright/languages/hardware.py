@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import platform
 import re
 import subprocess
@@ -58,6 +59,7 @@ def find_compiler() -> Compiler:
     path = environment.compiler()
     if path is None:
         raise MissingTool("there is no C++ compiler on this machine (looked for g++, c++, clang++)", NO_COMPILER)
+    path = os.path.abspath(path)  # it runs in other folders
     return _ask_compiler(path, Path(path).resolve().stat().st_mtime_ns)
 
 

@@ -36,7 +36,7 @@ def build_program(source_path: Path, *, flags: tuple[str, ...] = ()) -> Path:
     program, proof = place / PROGRAM, place / "sha256"
     if _is_whole(program, proof):
         return program
-    place.mkdir(parents=True, exist_ok=True)
+    cache.prepare(place)
     with cache.private_folder() as made:
         (made / source_path.name).write_text(text)
         ended = bounded.run(

@@ -58,7 +58,8 @@ def progress(dots: Sequence[Dot]) -> str:
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
     parts = [_tick(y(tick), f"{tick:g}x", strong=tick == 1) for tick in ticks(low, high)]
-    best, path = 0.0, []
+    best = 0.0
+    path: list[str] = []
     for dot in sorted(dots, key=lambda dot: dot.order):
         where = y(dot.speedup) if dot.speedup else HEIGHT - BOTTOM
         title = f"<title>{escape(dot.label)}</title>"

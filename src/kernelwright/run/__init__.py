@@ -12,7 +12,10 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
+from kernelwright import experts
 from kernelwright.graph import Capture, Graph
+from kernelwright.judge import MEASURE, REPORT, SCREEN, Judge
+from kernelwright.run.outputs import write_best
 from kernelwright.run.result import (
     Answer,
     Event,
@@ -40,11 +43,12 @@ from kernelwright.types import (
     Refusal,
     Target,
     Template,
+    digest,
     replace,
     value,
 )
 
-__all__ = ["Event", "Parts", "Result", "Row", "judge_candidate", "optimize"]
+__all__ = ["BUILT_IN", "Event", "Parts", "Result", "Row", "judge_candidate", "optimize", "recall", "write_best"]
 
 FINALISTS = 3
 TUNE_LIMITS = (24, 64)
@@ -85,12 +89,16 @@ class Parts:
     @property
     def final(self) -> Policy:
         """The finalists' policy: `measure` again, on runs that had no part in making them finalists."""
-        return replace(self.measure, name="final", rounds=2 * self.measure.rounds)
+        return replace(self.measure, name="final")
 
     @property
     def policies(self) -> tuple[Policy, ...]:
         """All policies, the most thorough last."""
         return self.screen, self.measure, self.final, self.report
+
+
+BUILT_IN = Parts(experts=experts.templates, judge=Judge, screen=SCREEN, measure=MEASURE, report=REPORT)
+"""What kernelwright brings along."""
 
 
 def optimize(
@@ -99,7 +107,7 @@ def optimize(
     *,
     store: Store,
     budget_s: float,
-    parts: Parts,
+    parts: Parts = BUILT_IN,
     seed: int | None = None,
     on_event: OnEvent | None = None,
 ) -> Result:
@@ -115,6 +123,7 @@ def optimize(
         seed: None goes on with the seed of the last run of this problem here, or draws one.
         on_event: called with each line of progress, from this thread.
     """
+    store.put(capture)
     run = store.begin_run("optimize", capture.problem, target, seed=seed)
     session = Session(capture.problem, target, store=store, policies=parts.policies, on_event=on_event)
     templates, refusals = _templates(capture, target, parts)
@@ -124,6 +133,24 @@ def optimize(
     result = work.result(refusals, notes=capture.notes)
     session.say("end", result.why)
     return result
+
+
+def recall(store: Store, *, parts: Parts = BUILT_IN) -> tuple[Result, ...]:
+    """Returns what the store knows of each problem on each target, the latest run last; judges nothing.
+
+    Records under other policies than those of `parts` are left out: their numbers are of another kind.
+    """
+    captures = {digest(capture.problem): capture for capture in store.values("Capture")}
+    latest = {(run.problem, run.target): run for run in store.runs() if run.problem in captures}
+    results = []
+    for run in sorted(latest.values(), key=lambda run: run.id):
+        capture, target = captures[run.problem], store.get(run.target)
+        session = Session(capture.problem, target, store=store, policies=parts.policies)
+        work = _Optimisation(session, parts, (), budget_s=0.0, seed=run.seed)
+        work.remember()
+        _, refusals = _templates(capture, target, parts)
+        results.append(work.result(refusals, notes=capture.notes))
+    return tuple(results)
 
 
 def _templates(capture: Capture, target: Target, parts: Parts) -> tuple[tuple[Template, ...], tuple[Refusal, ...]]:
@@ -156,6 +183,12 @@ class _Optimisation:
         self._best: Candidate | None = None
         self._report: Record | None = None
         self._baselines: tuple[Measurement, ...] = ()
+
+    def remember(self) -> None:
+        """Takes everything from the store and judges nothing."""
+        self._session.load()
+        self._recall()
+        self._stopped = "finished" if self._report else "interrupted"
 
     def run(self) -> None:
         """Searches, chooses and reports; Ctrl-C ends whichever of them it meets."""
@@ -205,8 +238,10 @@ class _Optimisation:
                     self._best, self._report = candidate, record
                     return
         session.say("stage", "no kernel to report; timing the baselines")
-        session.prepare(judge, parts.report)
-        self._baselines = judge.baselines(parts.report)
+        # Nothing is checked, so one family of inputs will do.
+        alone = replace(parts.report, name="baselines", families=parts.report.families[:1], draws=1)
+        session.prepare(judge, alone)
+        self._baselines = judge.baselines(alone)
 
     def _finalists(self) -> tuple[Candidate, ...]:
         """Returns the fastest measured candidates, and screened ones where too few were measured."""
@@ -227,9 +262,11 @@ class _Optimisation:
             session.stored(candidate, parts.final)
         ranked = [c for c in session.fastest(parts.final) if c in finalists] or list(finalists)
         self._best = ranked[0] if ranked else None
-        if self._best is not None:
-            record = session.stored(self._best, parts.report)
-            self._report = record if record is not None and record.passed else None
+        reports = ((c, session.stored(c, parts.report)) for c in ranked)
+        for candidate, record in reports:
+            if record is not None and record.passed:
+                self._best, self._report = candidate, record
+                return
 
     # -------------------------------------------------------------------------- result
 
@@ -259,7 +296,7 @@ class _Optimisation:
             found=session.found,
             stopped=self._stopped,
             seconds=session.elapsed_s,
-            notes=notes,
+            notes=notes + _notes_of(self._report),
         )
 
     def _answer(
@@ -281,6 +318,10 @@ class _Optimisation:
         return "baseline", f"{reason}; {quickest.contender} is the fastest there is, at {quickest.median_us:.1f} µs"
 
 
+def _notes_of(record: Record | None) -> tuple[str, ...]:
+    return record.outcome.notes if record is not None and isinstance(record.outcome, Judgement) else ()
+
+
 def _baselines_of(record: Record | None) -> tuple[Measurement, ...]:
     if record is None or not isinstance(record.outcome, Judgement):
         return ()
@@ -293,8 +334,8 @@ def judge_candidate(
     target: Target,
     *,
     store: Store,
-    judge: JudgeFactory,
-    policy: Policy,
+    judge: JudgeFactory = Judge,
+    policy: Policy = REPORT,
     on_event: OnEvent | None = None,
 ) -> Record:
     """Returns the record of one candidate, from the store where it was judged under this policy before."""

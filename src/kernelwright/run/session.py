@@ -104,6 +104,15 @@ class Session:
             self._take(candidate, policy, record)
         return record
 
+    def load(self) -> None:
+        """Takes every record of this problem, target and policies from the store into the rows."""
+        problem, target = self._keys
+        for name, policy in self._policies.items():
+            for record in self._store.records(problem=problem, target=target, policy=policy):
+                self._records[name][record.candidate] = record
+                if record.candidate not in self._candidates:
+                    self._candidates[record.candidate] = self._store.get(record.candidate)
+
     def judge(
         self, judge: Judging, candidates: tuple[Candidate, ...], policy: Policy
     ) -> Generator[tuple[Candidate, Record], None, None]:
