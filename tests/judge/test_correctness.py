@@ -8,7 +8,15 @@ import pytest
 import torch
 from conftest import make_problem
 
-from kernelwright.judge.correctness import ExactBound, FloatBound, bounds_for, grouped, kinds, ties_left_open
+from kernelwright.judge.correctness import (
+    ExactBound,
+    FloatBound,
+    bounds_for,
+    exponents,
+    groups_of,
+    kinds,
+    ties_left_open,
+)
 from kernelwright.types import SourceFile, ToleranceRule, replace
 
 RULE = ToleranceRule()
@@ -141,11 +149,17 @@ def test_half_precision_problems_expect_float32_sums():
 
 
 def test_groups_are_binades_joined_until_they_are_large_enough():
-    truth = torch.cat([torch.full((100,), 1.5), torch.full((5,), 3.0), torch.full((40,), 0.1), torch.zeros(3)]).double()
-    number, group = grouped(truth, torch.ones(148, dtype=torch.bool), torch.float32)
-    assert number == 2
-    assert set(group[:105].tolist()) == {0}
-    assert set(group[105:].tolist()) == {1}
+    counts = torch.zeros(20, dtype=torch.long)
+    counts[18], counts[10], counts[9], counts[2] = 5, 100, 40, 3
+    group = groups_of(counts).tolist()
+    assert group[18] == group[10] == 1
+    assert group[9] == group[2] == group[0] == 0
+    assert groups_of(torch.tensor([0, 7, 0])).tolist() == [0, 0, 0]
+
+
+def test_binades():
+    values = torch.tensor([0.0, 1.0, 1.99, 2.0, 0.5, 1e-45]).double()
+    assert exponents(values, torch.float32).tolist() == [-125, 1, 1, 2, 0, -125]
 
 
 def test_kinds():

@@ -41,6 +41,8 @@ from kernelwright.types import Problem, ToleranceRule
 SMALL_GROUP = 32
 """Groups with fewer elements are joined to the next binade down."""
 MOST_TERMS = 16_384
+BINADES = 2200
+"""More than float64 has."""
 MOVED_SAMPLE = 1 << 15
 """Elements from which the typical change of a group is taken."""
 MEDIAN_TO_SIGMA = 1.4826
@@ -62,7 +64,11 @@ class Finding:
 
 
 class FloatBound:
-    """What is allowed for one floating output on one draw."""
+    """What is allowed for one floating output on one draw.
+
+    Everything that is allowed depends on an element's binade alone, so that a bound is the truth, an
+    index, and a small table.
+    """
 
     def __init__(
         self,
@@ -79,85 +85,119 @@ class FloatBound:
         own64 = own.reshape(-1).double()
         self._kinds = kinds(self.truth.to(own.dtype))
         self._own_kinds = kinds(own64)
-        self._finite = (self._kinds == 0) & self.truth.isfinite()
-        counted = self._finite & (self._own_kinds == 0)
-        self.groups, self._group = grouped(self.truth, counted, own.dtype)
-        own_error = torch.where(counted, (own64 - self.truth).abs(), 0.0)
-        most, rms, count = self._by_group(own_error, counted)
+        self._odd = ((self._kinds != 0) | (self._own_kinds != 0)) if self._any_odd() else None
+        lowest = lowest_exponent(own.dtype)
+        index = exponents(self._counted(self.truth), own.dtype) - lowest
+        self._index = index.to(torch.int16)
+        self.counts = torch.bincount(index if self._odd is None else index[~self._odd], minlength=BINADES)
+        self._group = groups_of(self.counts)
+        own_error = self._counted((own64 - self.truth).abs())
+        most, rms = self._by_group(own_error, index)
         root = math.sqrt(min(max(1.0, terms), MOST_TERMS))
-        moved = root * self._typical_change(nearby, counted)
-        floors = Floors(self.truth, own.dtype)
-        floor = floors.at(ulps=rule.floor_ulps, roundings=3.0 * root)
-        self.allowed = torch.maximum(
-            torch.maximum(max(rule.max_factor, root / 4) * most, 3.0 * moved)[self._group], floor
+        moved = root * self._typical_change(nearby, index)
+        # The middle of each binade, and the distance of neighbouring numbers in it.
+        middle = torch.ldexp(torch.full((BINADES,), 0.75, dtype=torch.float64), torch.arange(BINADES) + lowest)
+        ulp, rounding = middle * torch.finfo(own.dtype).eps / 1.5, middle * arithmetic_roundoff(own.dtype)
+        smallest = smallest_of(own.dtype)
+        floor = torch.maximum(rule.floor_ulps * ulp, 3.0 * root * rounding) + smallest
+        by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 3.0 * moved)
+        self.table = torch.maximum(by_group[self._group], floor)
+        low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
+        self._rms_allowed = torch.maximum(
+            torch.maximum(max(rule.rms_factor, root / 8.0) * rms, moved), self._rms(low.square() * self.counts)
         )
-        low = torch.where(counted, floors.at(ulps=rule.floor_ulps / 2.0, roundings=root), 0.0)
-        _, rms_floor, _ = self._by_group(low, counted)
-        self.allowed_rms = torch.maximum(torch.maximum(max(rule.rms_factor, root / 8) * rms, moved), rms_floor)
-        self._counted, self._count = counted, count
 
     @property
     def size_bytes(self) -> int:
         """Returns about how much memory the bound holds."""
-        return self.truth.numel() * 30
+        return self.truth.numel() * (12 if self._odd is None else 13)
+
+    @property
+    def allowed(self) -> torch.Tensor:
+        """Returns the error that is allowed for each element."""
+        return self.table[self._index.long()]
 
     def check(self, output: torch.Tensor) -> Finding:
         """Compares a candidate's output with the truth."""
         given = output.reshape(-1).double()
         found = kinds(given)
-        wrong = (found != self._kinds) & (found != self._own_kinds)
-        if bool(wrong.any()):
-            at = int(wrong.nonzero()[0])
-            return self._fault("non-finite", at, given, f"{int(wrong.sum())} elements differ in kind")
-        error = torch.where(self._finite & (found == 0), (given - self.truth).abs(), 0.0)
-        share = error / self.allowed
-        worst = int(share.argmax()) if len(share) else 0
-        ratio = float(share[worst]) if len(share) else 0.0
+        if self._odd is not None or bool(found.any()):
+            wrong = (found != self._kinds) & (found != self._own_kinds)
+            if bool(wrong.any()):
+                at = int(wrong.nonzero()[0])
+                return self._fault("non-finite", at, given, f"{int(wrong.sum())} elements differ in kind")
+        if not given.numel():
+            return Finding(True, "accuracy", 0.0, "")
+        index = self._index.long()
+        error = (given - self.truth).abs_()
+        if self._odd is not None:
+            # Where only the reference overflows, the exact value is judged as well.
+            error = torch.where((self._kinds == 0) & (found == 0), error, 0.0)
+        share = error / self.table[index]
+        worst = int(share.argmax())
+        ratio = float(share[worst])
         if ratio > 1.0:
-            detail = f"error {float(error[worst]):.3g} > {float(self.allowed[worst]):.3g} allowed"
+            detail = f"error {float(error[worst]):.3g} > {float(self.table[index[worst]]):.3g} allowed"
             return self._fault("accuracy", worst, given, f"{detail}; {int((share > 1).sum())} elements", ratio)
-        _, rms, _ = self._by_group(torch.where(self._counted, error, 0.0), self._counted)
-        excess = torch.where(self._count >= RMS_GROUP, rms / self.allowed_rms, 0.0)
-        if len(excess) and float(excess.max()) > 1.0:
-            group = int(excess.argmax())
+        _, rms = self._by_group(self._counted(error), index)
+        return self._check_rms(rms, ratio)
+
+    def _check_rms(self, rms: torch.Tensor, ratio: float) -> Finding:
+        sizes = torch.zeros_like(rms).index_add_(0, self._group, self.counts.double())
+        excess = torch.where(sizes >= RMS_GROUP, rms / self._rms_allowed.clamp(min=5e-324), 0.0)
+        group = int(excess.argmax())
+        if float(excess[group]) > 1.0:
             text = (
-                f"{self.name}: root-mean-square error {float(rms[group]):.3g} > {float(self.allowed_rms[group]):.3g} "
-                f"allowed among {int(self._count[group])} elements of one magnitude"
+                f"{self.name}: root-mean-square error {float(rms[group]):.3g} > {float(self._rms_allowed[group]):.3g} "
+                f"allowed among {int(sizes[group])} elements of one magnitude"
             )
             return Finding(False, "accuracy", float(excess[group]), text)
-        return Finding(True, "accuracy", max(ratio, float(excess.max()) if len(excess) else 0.0), "")
+        return Finding(True, "accuracy", max(ratio, float(excess[group])), "")
 
-    def _typical_change(self, nearby: Sequence[torch.Tensor], counted: torch.Tensor) -> torch.Tensor:
+    def _any_odd(self) -> bool:
+        return bool(self._kinds.any()) or bool(self._own_kinds.any())
+
+    def _counted(self, values: torch.Tensor) -> torch.Tensor:
+        return values if self._odd is None else torch.where(self._odd, 0.0, values)
+
+    def _by_group(self, error: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the largest and the root-mean-square error of each group."""
+        most = torch.zeros(BINADES, dtype=torch.float64).scatter_reduce_(0, index, error, "amax")
+        squares = torch.bincount(index, weights=error.square(), minlength=BINADES)
+        number = int(self._group[-1]) + 1
+        grouped = torch.zeros(number, dtype=torch.float64).scatter_reduce_(0, self._group, most, "amax")
+        return grouped, self._rms(squares)
+
+    def _rms(self, squares: torch.Tensor) -> torch.Tensor:
+        number = int(self._group[-1]) + 1
+        total = torch.zeros(number, dtype=torch.float64).index_add_(0, self._group, squares.double())
+        sizes = torch.zeros(number, dtype=torch.float64).index_add_(0, self._group, self.counts.double())
+        return (total / sizes.clamp(min=1)).sqrt()
+
+    def _typical_change(self, nearby: Sequence[torch.Tensor], index: torch.Tensor) -> torch.Tensor:
         """Returns for each group how much the truth changes, typically, when inputs move by one rounding."""
-        typical = torch.zeros(self.groups, dtype=torch.float64)
+        typical = torch.zeros(int(self._group[-1]) + 1, dtype=torch.float64)
         if not nearby:
             return typical
-        places = counted.nonzero().flatten()
-        places = places[:: max(1, len(places) * len(nearby) // MOVED_SAMPLE)]
-        group = self._group[places].repeat(len(nearby))
-        change = torch.cat([(other.reshape(-1).double()[places] - self.truth[places]).abs() for other in nearby])
-        change = change.nan_to_num(0.0, 0.0)
+        step = max(1, self.truth.numel() * len(nearby) // MOVED_SAMPLE)
+        group = self._group[index[::step]].repeat(len(nearby))
+        truth = self.truth[::step]
+        change = torch.cat([(other.reshape(-1)[::step].double() - truth).abs() for other in nearby]).nan_to_num(
+            0.0, 0.0
+        )
         order = torch.argsort(change)
         order = order[torch.argsort(group[order], stable=True)]
-        change, sizes = change[order], torch.bincount(group, minlength=self.groups)
+        change, sizes = change[order], torch.bincount(group, minlength=len(typical))
         start = sizes.cumsum(0) - sizes
-        for number, (first, size) in enumerate(zip(start.tolist(), sizes.tolist(), strict=True)):
-            if size:
-                part = change[first : first + size]
-                few = size < SMALL_GROUP * len(nearby)
-                typical[number] = part[-1] if few else MEDIAN_TO_SIGMA * part[size // 2]
+        for number in sizes.nonzero().flatten().tolist():
+            part = change[int(start[number]) : int(start[number] + sizes[number])]
+            few = len(part) < SMALL_GROUP * len(nearby)
+            typical[number] = part[-1] if few else MEDIAN_TO_SIGMA * part[len(part) // 2]
         return typical
 
-    def _by_group(self, error: torch.Tensor, counted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        group, number = self._group, self.groups
-        most = torch.zeros(number, dtype=torch.float64).scatter_reduce_(0, group, error, "amax")
-        squares = torch.bincount(group, weights=error.square(), minlength=number)
-        count = torch.bincount(group, weights=counted.double(), minlength=number)
-        return most, (squares / count.clamp(min=1)).sqrt(), count
-
     def _fault(self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf) -> Finding:
-        index = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
-        text = f"{self.name}[{index}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
+        place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
+        text = f"{self.name}[{place}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
         return Finding(False, check, ratio, text)
 
 
@@ -261,43 +301,36 @@ def kinds(values: torch.Tensor) -> torch.Tensor:
     return kind
 
 
+def lowest_exponent(dtype: torch.dtype) -> int:
+    """Returns the binade that subnormal numbers and zero are counted in."""
+    return int(math.log2(torch.finfo(dtype).tiny)) + 1
+
+
 def exponents(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Returns the binade of each value, subnormal numbers and zero in the lowest one of the dtype."""
-    lowest = int(math.log2(torch.finfo(dtype).tiny))
-    exponent = torch.frexp(values).exponent
-    return torch.where(values == 0, lowest, exponent).clamp(lowest, 1100).long()
+    """Returns the binade of each value: e for values from 2^(e-1) up to 2^e."""
+    lowest = lowest_exponent(dtype)
+    # frexp gives 0 for zero, which is a binade of ordinary numbers.
+    exponent = torch.frexp(values).exponent.masked_fill_(values == 0, lowest)
+    return exponent.clamp_(lowest, lowest + BINADES - 1).long()
 
 
-def grouped(truth: torch.Tensor, counted: torch.Tensor, dtype: torch.dtype) -> tuple[int, torch.Tensor]:
-    """Returns the number of groups and the group of each element (0 for those not counted)."""
-    exponent = exponents(torch.where(counted, truth, 0.0), dtype)
-    lowest = int(exponent.min()) if len(exponent) else 0
-    counts = torch.bincount((exponent - lowest)[counted]).tolist()
-    group_of, group, size = [0] * max(1, len(counts)), 0, 0
+def groups_of(counts: torch.Tensor) -> torch.Tensor:
+    """Returns the group of each binade, from how many elements lie in it; binades without any join a neighbour."""
+    group_of, group, size = [0] * len(counts), 0, 0
     for position in range(len(counts) - 1, -1, -1):
         group_of[position] = group
-        size += counts[position]
-        if size >= SMALL_GROUP:
+        size += int(counts[position])
+        if size >= SMALL_GROUP and bool(counts[:position].any()):
             group, size = group + 1, 0
-    if size and group and sum(counts):
+    if size < SMALL_GROUP and group:
         # The rest at the low end is too few: it belongs to the group above.
         group_of = [min(g, group - 1) for g in group_of]
-        group -= 1
-    member = torch.tensor(group_of)[(exponent - lowest).clamp(max=len(group_of) - 1)]
-    return max(group_of) + 1, torch.where(counted, member, 0)
+    # Numbered from the low end, so that the last entry holds the largest number.
+    last = max(group_of)
+    return torch.tensor([last - g for g in group_of])
 
 
-class Floors:
-    """Errors that always pass, for each element of a truth: units in the last place, or roundings of a sum."""
-
-    def __init__(self, truth: torch.Tensor, dtype: torch.dtype) -> None:
-        info = torch.finfo(dtype)
-        magnitude = truth.abs().nan_to_num(0.0, info.max, info.max)
-        self._ulp = torch.ldexp(torch.full_like(magnitude, info.eps / 2.0), torch.frexp(magnitude).exponent)
-        self._rounding = magnitude.mul_(arithmetic_roundoff(dtype))
-        # Vector exponentials stop a little above the smallest normal number; in float16 that would not be little.
-        self._smallest = info.tiny if dtype is torch.float16 else 4.0 * info.tiny
-
-    def at(self, *, ulps: float, roundings: float) -> torch.Tensor:
-        """Returns the larger of so many units in the last place and so many roundings, plus the smallest number."""
-        return torch.maximum(ulps * self._ulp, roundings * self._rounding) + self._smallest
+def smallest_of(dtype: torch.dtype) -> float:
+    """Returns the absolute error that always passes."""
+    # Vector exponentials stop a little above the smallest normal number; in float16 that would not be little.
+    return torch.finfo(dtype).tiny * (1.0 if dtype is torch.float16 else 4.0)

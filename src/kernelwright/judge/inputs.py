@@ -36,12 +36,13 @@ def _heavy(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     return (_normal(shape, g) / _normal(shape, g).abs().clamp(min=1e-3)).clamp(-1e3, 1e3)
 
 
-def _constant(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+def _constant(shape: tuple[int, ...], g: torch.Generator, index: int = 0) -> torch.Tensor:
     # So near to one value that rounding to fewer bits errs in one direction everywhere: sums cannot average it out.
-    # The value lies between neighbours in bfloat16 (7 bits) and in TF32 and float16 (10 bits), off their middle.
-    sevenths = torch.randint(0, 128, (1,), generator=g) / 128
-    off = (3 + 0.25 + 0.2 * _unit((1,), g)) / 1024 * _sign(g)
-    centre = (1 + sevenths + off) * 2.0 ** torch.randint(0, 2, (1,), generator=g) * _sign(g)
+    # The value lies between neighbours in bfloat16 (7 bits) and in TF32 and float16 (10 bits), off their middle by
+    # amounts that differ between tensors, so that differences and sums of two tensors do not cancel the errors.
+    steps = torch.randint(0, 128, (1,), generator=g) / 128
+    off = (3 + (0.15 if index % 2 else 0.45)) / 1024 * _sign(g)
+    centre = (1 + steps + off) * 2.0 ** torch.randint(0, 2, (1,), generator=g) * _sign(g)
     return centre * (1.0 + 2.0**-14 * _normal(shape, g))
 
 
@@ -122,10 +123,16 @@ def fill_family(
     if not any(free):
         return None
     generator = torch.Generator().manual_seed(seed)
-    return tuple(
-        _limited(VALUES[family](spec.shape, generator), spec, family).to(DTYPES[spec.dtype]) if change else tensor
-        for spec, tensor, change in zip(specs, given, free, strict=True)
-    )
+    made = []
+    for index, (spec, tensor, change) in enumerate(zip(specs, given, free, strict=True)):
+        if not change:
+            made.append(tensor)
+            continue
+        drawn = (
+            _constant(spec.shape, generator, index) if family == "constant" else VALUES[family](spec.shape, generator)
+        )
+        made.append(_limited(drawn, spec, family).to(DTYPES[spec.dtype]))
+    return tuple(made)
 
 
 def _limited(drawn: torch.Tensor, spec: TensorSpec, family: str) -> torch.Tensor:

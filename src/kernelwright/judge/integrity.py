@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from kernelwright.judge.baselines import using_threads
-from kernelwright.judge.correctness import Bound, FloatBound, exponents
+from kernelwright.judge.correctness import Bound, FloatBound, exponents, lowest_exponent
 from kernelwright.judge.runner import Block
 
 CLOCK_SLACK_NS = 400_000
@@ -90,20 +90,11 @@ class Profile:
 
     def __init__(self, bounds: Sequence[FloatBound]) -> None:
         self._dtype = bounds[0].dtype
-        self._lowest = int(np.log2(torch.finfo(self._dtype).tiny))
-        table = torch.zeros(1101 - self._lowest, dtype=torch.float64)
-        relative = float("inf")
-        for bound in bounds:
-            allowed = torch.where(bound.truth.isfinite(), bound.allowed, 0.0)
-            table.scatter_reduce_(0, exponents(bound.truth, self._dtype) - self._lowest, allowed, "amax")
-            shares = (bound.allowed / bound.truth.abs())[bound.truth.isfinite() & (bound.truth != 0)]
-            relative = min(relative, float(shares.min())) if len(shares) else relative
-        # Inputs of timed rounds are scaled: neighbours count, and magnitudes that no draw had get the smallest share.
+        self._lowest = lowest_exponent(self._dtype)
+        # A bound's table covers every magnitude. Inputs of timed rounds are scaled, so that neighbours count.
+        table = torch.stack([bound.table for bound in bounds]).amax(0)
         padded = torch.nn.functional.pad(table, (1, 1))
-        table = torch.maximum(table, torch.maximum(padded[:-2], padded[2:])).cummax(0).values
-        binades = torch.ldexp(torch.ones_like(table), torch.arange(len(table)) + self._lowest - 1)
-        share = 0.0 if relative == float("inf") else relative
-        self._table = torch.maximum(table, share * binades).clamp(min=torch.finfo(self._dtype).tiny)
+        self._table = torch.maximum(table, torch.maximum(padded[:-2], padded[2:]))
 
     def agrees(self, output: torch.Tensor, own: torch.Tensor) -> bool:
         """Tells whether two answers are as near as two right answers are; False means doubt."""

@@ -216,6 +216,8 @@ class Session:
                 if (family, number) not in self._kept and family not in self._dropped:
                     self._emit({"family": family, "draw": number})
                     self.draw(family, number)
+                    if (family, number) not in self._kept and family not in self._dropped:
+                        break  # memory is full: the rest is made for each candidate
         for name in policy.baselines:
             self.baseline(name)
 
