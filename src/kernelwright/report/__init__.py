@@ -185,7 +185,7 @@ def _dots(rows: Iterable[Row]) -> list[Dot]:
 
 
 def _speedup_bars(judgement: Judgement) -> list[Bar]:
-    return [Bar(label=f"against {c.baseline}", middle=c.speedup, low=c.low, high=c.high) for c in judgement.comparisons]
+    return [Bar(label=c.baseline, middle=c.speedup, low=c.low, high=c.high) for c in judgement.comparisons]
 
 
 def _measurements(result: Result) -> tuple[Measurement, ...]:

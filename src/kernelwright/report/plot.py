@@ -87,7 +87,7 @@ def intervals(bars: Sequence[Bar], *, unit: str, reference: float | None = None)
     """
     if not bars:
         return ""
-    label_width = 190
+    label_width = 250
     most = max(*(bar.high for bar in bars), reference or 0.0) * 1.05
     height = ROW * len(bars) + 16
 
