@@ -95,7 +95,8 @@ RESULT = Result(
     report=REPORT, baseline="compile:default",
     rows=(Row(candidate=GOOD, records=(("report", REPORT),)), Row(candidate=BAD, records=(("screen", FAILURE),))),
     baselines=(), refusals=(Refusal(subject="aten.svd", reason="no expert"),),
-    counts=(("passed", 1), ("build: syntax", 1)), judged=2, found=0, stopped="budget", seconds=12.0, notes=("one note",),
+    counts=(("passed", 1), ("build: syntax", 1)), judged=2, found=0, stopped="budget", seconds=12.0,
+    notes=("one note",),
 )  # fmt: skip
 
 
