@@ -314,6 +314,9 @@ class Policy:
     """The candidate is killed when its whole judgement takes longer."""
     call_deadline_s: float = 10.0
     """The candidate is killed when one request to its runner takes longer."""
+    protocol: int = 1
+    """Version of the judge's procedure, raised with every change that could change a verdict or a time, so
+    that records of an older judge are not taken for this one's."""
 
 
 # --------------------------------------------------------------------------- artifacts
@@ -424,6 +427,8 @@ class Judgement:
     comparisons: tuple[Comparison, ...] = ()
     noise: float | None = None
     """Half-width of the A/A run's interval around 1: wins below it are ties."""
+    notes: tuple[str, ...] = note(default=())
+    """What was left out and why: input families that do not apply, baselines that do not work here."""
 
     def against(self, baseline: str) -> Comparison | None:
         """Returns the comparison with one baseline, None where it was not timed."""

@@ -1,0 +1,94 @@
+"""What the command line calls, for Python: from a source to a result, or from a kernel file to a record.
+
+Not here: showing progress (console), and what is printed (cli).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelwright import capture, languages, run
+from kernelwright.errors import UserError
+from kernelwright.judge.policies import POLICIES
+from kernelwright.run.result import Event, Result
+from kernelwright.store import Store
+from kernelwright.types import Record
+
+STORE = "store.sqlite"
+"""The store's name in a result folder."""
+
+
+def optimize(
+    source: str,
+    *,
+    inputs: tuple[str, ...] = (),
+    evaluation: bool = False,
+    budget_s: float = 60.0,
+    out: str | Path | None = None,
+    seed: int | None = None,
+    on_step: Callable[[str], None] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Result:
+    """Returns the fastest kernel for a source that survives the judge, or the baseline where none is faster.
+
+    Args:
+        source: a built-in problem's name, a file with `Model`, `get_inputs` and `get_init_inputs`, or
+            `file.py:function`.
+        inputs: for a function, one spec for each argument, such as "float32[4096,1024]".
+        evaluation: call `.eval()` on the module before use.
+        budget_s: seconds of searching.
+        out: the folder of the store and of what is found; default kernelwright-out/NAME. What it holds is not
+            judged again.
+        seed: fixes what is proposed; None goes on with the last run's.
+        on_step: called with a line for each step before the search.
+        on_event: called with each event of the search.
+
+    Raises:
+        UserError: the source cannot be used; the message names the fix.
+    """
+    captured = capture.load(source, inputs=inputs, evaluation=evaluation, on_event=on_step)
+    folder = Path(out) if out else Path("kernelwright-out") / captured.problem.name
+    target = languages.detect_target()
+    with Store(folder / STORE) as store:
+        result = run.optimize(captured, target, store=store, budget_s=budget_s, seed=seed, on_event=on_event)
+    run.write_best(result, folder)
+    return result
+
+
+def judge_kernel(
+    source: str,
+    kernel_file: str | Path,
+    *,
+    inputs: tuple[str, ...] = (),
+    evaluation: bool = False,
+    policy: str = "report",
+    out: str | Path | None = None,
+    on_step: Callable[[str], None] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Record:
+    """Returns what the judge says of a kernel that a person wrote; a kernel's faults are values in it.
+
+    Args:
+        source: as for `optimize`.
+        kernel_file: C++ with one `extern "C"` function whose parameters are named as the problem's tensors.
+        inputs: as for `optimize`.
+        evaluation: as for `optimize`.
+        policy: screen, measure or report: how thoroughly.
+        out: a folder whose store keeps the record; None keeps nothing.
+        on_step: as for `optimize`.
+        on_event: as for `optimize`.
+
+    Raises:
+        UserError: the source or the file cannot be used; the message names the fix.
+    """
+    path = Path(kernel_file)
+    if not path.is_file():
+        raise UserError(f"there is no file {path}", f"`kernelwright show {source} --skeleton > kernel.cpp` starts one")
+    captured = capture.load(source, inputs=inputs, evaluation=evaluation, on_event=on_step)
+    candidate = languages.candidate_from_file(captured.problem, path)
+    target = languages.detect_target()
+    with Store(Path(out) / STORE if out else ":memory:") as store:
+        return run.judge_candidate(
+            captured.problem, candidate, target, store=store, policy=POLICIES[policy], on_event=on_event
+        )

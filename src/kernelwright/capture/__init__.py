@@ -1,0 +1,66 @@
+"""From what the user names to a problem and its graph; the parent's side.
+
+The source is read and parsed here (source.py); it is executed, checked and traced in a worker of
+its own (worker.py), so that nothing of the user's runs in this process and no framework is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernelwright.capture.source import draft
+from kernelwright.errors import SourceError, WorkerDied
+from kernelwright.graph import Capture
+from kernelwright.process import DeadlineExceeded, Worker
+
+MODULE = "kernelwright.capture.worker"
+DEADLINE_S = 300.0
+"""Loading torch, running the reference a few times and tracing it; minutes only for what hangs."""
+
+
+def load(
+    source: str,
+    *,
+    inputs: tuple[str, ...] = (),
+    evaluation: bool = False,
+    on_event: Callable[[str], None] | None = None,
+    worker: Worker | None = None,
+) -> Capture:
+    """Returns the problem that a source describes, and its graph where it can be traced.
+
+    Args:
+        source: a built-in's name, `file.py` with the class contract, or `file.py:function`.
+        inputs: for a function, one spec for each argument: `float32[4096,1024]`.
+        evaluation: call `.eval()` on the module before use.
+        on_event: called with a few words whenever a new step begins.
+        worker: a running capture worker to use and leave running; None starts one.
+
+    Raises:
+        UserError: the source is not there, or the inputs do not fit it.
+        SourceError: the reference cannot be loaded, run, or trusted to be a function of its inputs.
+    """
+    steps = [f"reading {source}"]
+
+    def step(words: str) -> None:
+        steps.append(words)
+        if on_event:
+            on_event(words)
+
+    if on_event:
+        on_event(steps[0])
+    problem = draft(source, inputs=inputs, evaluation=evaluation)
+    own = worker is None
+    worker = worker or Worker(MODULE)
+    try:
+        captured = worker.request("capture", deadline_s=DEADLINE_S, on_event=step, problem=problem)
+    except DeadlineExceeded:
+        message = f"{source} did not finish {steps[-1]!r} within {DEADLINE_S:g} s"
+        raise SourceError(message, "use smaller shapes, or look for an endless loop") from None
+    except WorkerDied as error:
+        message = f"{source} ended its own process while {steps[-1]}: {error.message}"
+        raise SourceError(message, "run the file on its own with python to see why; smaller shapes need less memory")  # noqa: B904
+    finally:
+        if own:
+            worker.close()
+    assert isinstance(captured, Capture)
+    return captured

@@ -1,0 +1,45 @@
+"""What went wrong in the user's code, in one line that names the fix.
+
+Not here: which checks a reference must pass (checks.py); these are exceptions of its own.
+"""
+
+from __future__ import annotations
+
+from kernelwright.capture import memory
+from kernelwright.errors import SourceError
+
+CUDA_WORDS = ("not compiled with CUDA", "no NVIDIA driver", "CUDA error", "No CUDA GPUs", "CUDA driver")
+DEVICE_WORDS = ("Expected all tensors to be on the same device", "is on cuda")
+
+
+def explain(error: SourceError, free: int) -> SourceError:
+    """Returns the error with a fix that fits its cause, or the error itself.
+
+    Args:
+        error: as the loader raised it, with the user's exception as its cause.
+        free: bytes that were available before the reference was loaded.
+    """
+    cause = error.__cause__
+    if cause is None:
+        return error
+    if short := memory.shortage(cause, free):
+        return short
+    text = str(cause)
+    if isinstance(cause, ModuleNotFoundError) and cause.name:
+        missing = cause.name.partition(".")[0]
+        return SourceError(_without_prefix(error), f"install {missing} into this environment: pip install {missing}")
+    if isinstance(cause, ImportError):
+        return SourceError(error.message, "correct the import, or update that package")
+    if any(word in text for word in CUDA_WORDS) or (isinstance(cause, NotImplementedError) and "cuda" in text.lower()):
+        return SourceError(error.message, "captured on the CPU: remove .cuda() and device='cuda' from the file")
+    if any(word in text for word in DEVICE_WORDS):
+        return SourceError(error.message, "keep every tensor on the CPU; the device is chosen with --device")
+    if isinstance(cause, FileNotFoundError):
+        return SourceError(error.message, "start kernelwright in the folder that the file's paths are relative to")
+    if isinstance(cause, NotImplementedError) and "forward" in text:
+        return SourceError("Model has no forward", "define `def forward(self, x): ...`")
+    return error
+
+
+def _without_prefix(error: SourceError) -> str:
+    return error.message.replace("raised ModuleNotFoundError: ", "failed: ")

@@ -1,0 +1,34 @@
+"""The capture worker: runs the user's reference, checks it, traces it.
+
+Started by name (`python -m kernelwright.capture.worker`); the parent never imports this module.
+torch is imported when the first request comes, so that the user is told what is being waited for.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from kernelwright.errors import MissingTool
+from kernelwright.graph import Capture
+from kernelwright.process import Emit, serve
+from kernelwright.types import Problem
+
+
+def capture(emit: Emit, *, problem: Problem) -> Capture:
+    """Returns the completed problem and its graph.
+
+    Raises:
+        SourceError: when the reference cannot be used; the message names the fix.
+        MissingTool: when torch cannot be imported.
+    """
+    emit("importing torch")
+    try:
+        completing = importlib.import_module("kernelwright.capture.completing")
+    except ModuleNotFoundError as error:
+        raise MissingTool(f"{error.name} is not installed", f"pip install {error.name}") from error
+    captured: Capture = completing.complete(problem, emit)
+    return captured
+
+
+if __name__ == "__main__":
+    serve({"capture": capture})

@@ -1,0 +1,336 @@
+"""The command line: parse, call one function, print.
+
+Exit status: 0 done (also when the answer is the baseline), 1 a kernel failed the judge or the fault is ours,
+2 the input cannot be used, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright import api, capture, codec, doctor, experts, languages, problems, report, run
+from kernelwright.console import Progress, answer_tables, contender_table
+from kernelwright.errors import KernelwrightError, UserError
+from kernelwright.graph import Capture
+from kernelwright.judge.policies import POLICIES
+from kernelwright.run.result import Result
+from kernelwright.store import Store
+from kernelwright.store.salvage import salvage
+from kernelwright.types import Failure, Record
+
+VERSION = metadata.version("kernelwright")
+PAGE = "report.html"
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+BUG = "this is a fault of kernelwright: please report it with the output of --debug"
+
+PIPE_WIDTH = 140
+"""Columns of what is printed into a pipe or a file, where no terminal gives its own."""
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+if not out.is_terminal:
+    out = Console(highlight=False, width=PIPE_WIDTH)
+
+
+class Seconds(click.ParamType[float]):
+    """A duration: 60s, 5m, 1h, or plain seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns seconds."""
+        if isinstance(value, float | int):
+            return float(value)
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
+        if not match or float(match[1]) <= 0:
+            self.fail(f"{value!r} is no duration; write 60s, 5m or 1h", param, ctx)
+        return float(match[1]) * UNITS[match[2]]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(VERSION, prog_name="kernelwright")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def cli(debug: bool) -> None:
+    """Give it an operation; get back the fastest kernel that survives the judge, and the evidence."""
+
+
+def source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds what every command that takes a SOURCE accepts."""
+    for option in (
+        click.option("--eval", "evaluation", is_flag=True, help="Call .eval() on the module before use."),
+        click.option(
+            "--input", "inputs", multiple=True, metavar="SPEC",
+            help='For file.py:function, once for each argument: "float32[4096,1024]", "int64[512]=0..31999".',
+        ),
+        click.argument("source"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@cli.command()
+@source_options
+@click.option("--device", type=click.Choice(["cpu"]), default="cpu", show_default=True)
+@click.option("--budget", type=Seconds(), default="60s", show_default=True, help="Time for searching: 60s, 5m, 1h.")
+@click.option(
+    "--out", "folder", type=click.Path(path_type=Path), help="Where results go  [default: kernelwright-out/NAME]"
+)
+@click.option("--seed", type=click.IntRange(0), help="Fixes what is proposed; the default goes on from the last run.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def optimize(
+    source: str, inputs: tuple[str, ...], evaluation: bool, device: str, budget: float, folder: Path | None,
+    seed: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Find the fastest kernel for SOURCE that survives the judge.
+
+    SOURCE is a built-in problem's name (see `kernelwright problems`), a Python file that defines Model, get_inputs
+    and get_init_inputs, or file.py:function with one --input for each argument.
+
+    Ctrl-C keeps everything judged so far; the same command goes on from there.
+    """
+    with Progress(err, budget_s=budget) as progress:
+        result = api.optimize(
+            source, inputs=inputs, evaluation=evaluation, budget_s=budget, out=folder, seed=seed,
+            on_step=progress.step, on_event=progress.event,
+        )  # fmt: skip
+    folder = folder or Path("kernelwright-out") / result.problem.name
+    _give(result, folder, as_json=as_json)
+    if result.stopped == "interrupted":
+        sys.exit(130)
+
+
+@cli.command(name="judge")
+@source_options
+@click.argument("kernel_file", type=click.Path(path_type=Path))
+@click.option(
+    "--policy", type=click.Choice(sorted(POLICIES)), default="report", show_default=True, help="How thoroughly."
+)
+@click.option("--out", "folder", type=click.Path(path_type=Path), help="Keep the record in this folder's store.")
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
+def judge_command(
+    source: str, inputs: tuple[str, ...], evaluation: bool, kernel_file: Path, policy: str, folder: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
+
+    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors.
+    `kernelwright show SOURCE --skeleton` prints one to start from. Exit status 0: it passed, 1: it did not.
+    """
+    with Progress(err) as progress:
+        record = api.judge_kernel(
+            source, kernel_file, inputs=inputs, evaluation=evaluation, policy=policy, out=folder,
+            on_step=progress.step, on_event=progress.event,
+        )  # fmt: skip
+    click.echo(codec.dumps(record)) if as_json else _print_record(record)
+    sys.exit(0 if record.passed else 1)
+
+
+@cli.command(name="problems")
+@click.option("--json", "as_json", is_flag=True)
+def problems_command(as_json: bool) -> None:
+    """List the built-in problems."""
+    entries = [problems.get(name) for name in problems.names()]
+    if as_json:
+        click.echo(
+            json.dumps(
+                [{n: getattr(e, n) for n in ("name", "family", "description", "model")} for e in entries], indent=1
+            )
+        )
+        return
+    table = Table(show_edge=False)
+    for column in ("name", "family", "what", "shape from"):
+        table.add_column(column)
+    for entry in entries:
+        table.add_row(entry.name, entry.family, entry.description, entry.model)
+    out.print(table)
+
+
+@cli.command(short_help="Show what SOURCE is, and which experts can work on it.")
+@source_options
+@click.option("--reference", is_flag=True, help="Print the reference's source.")
+@click.option("--graph", "show_graph", is_flag=True, help="Print the operator graph.")
+@click.option("--skeleton", is_flag=True, help="Print a C++ kernel file to start from.")
+def show(
+    source: str, inputs: tuple[str, ...], evaluation: bool, reference: bool, show_graph: bool, skeleton: bool
+) -> None:
+    """Show what SOURCE is: its tensors, and which experts can work on it."""
+    with Progress(err) as progress:
+        captured = _capture(source, inputs, evaluation, progress)
+    if reference:
+        click.echo("\n".join(file.text for file in captured.problem.reference))
+    elif skeleton:
+        click.echo(languages.skeleton(captured.problem))
+    elif show_graph:
+        click.echo(_graph_text(captured))
+    else:
+        _print_problem(captured)
+
+
+@cli.command(name="report", short_help="Print what is known in FOLDER; write its page again.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--html", "page", type=click.Path(path_type=Path), help="Where to write the page  [default: FOLDER/report.html]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
+    """Print what is known in FOLDER (an --out folder), and write its HTML report again."""
+    with Store(folder / api.STORE, create=False) as store:
+        results = run.recall(store)
+    if not results:
+        raise UserError(f"{folder} holds no finished optimisation", "run `kernelwright optimize` with this --out first")
+    for result in results:
+        _give(result, folder, as_json=as_json, page=page)
+
+
+@cli.command(name="doctor", short_help="Say what this machine has and what is missing.")
+@click.option("--store", type=click.Path(path_type=Path), help="Check this store file as well.")
+@click.option(
+    "--salvage",
+    "fresh",
+    type=click.Path(path_type=Path),
+    help="Copy what can be trusted of --store into this new file.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor_command(store: Path | None, fresh: Path | None, as_json: bool) -> None:
+    """Say what this machine has, what is missing, and the command that mends it.
+
+    Exit status 1 when something that kernelwright needs is missing.
+    """
+    if fresh:
+        if store is None:
+            raise UserError("--salvage needs the damaged file", "name it with --store")
+        saved = salvage(store, fresh)
+        out.print(
+            f"{fresh}: {saved.records} records, {saved.values} values, {saved.blobs} blobs; {saved.lost} rows were lost"
+        )
+        return
+    found = doctor.findings(store)
+    if as_json:
+        click.echo(json.dumps([codec.to_data(finding) for finding in found], indent=1))
+    else:
+        marks = {"ok": Text("ok", "green"), "optional": Text("--", "yellow"), "missing": Text("no", "bold red")}
+        for finding in found:
+            out.print(marks[finding.state], f"{finding.subject:<10} {finding.found}", soft_wrap=True)
+            if finding.fix:
+                out.print(f"   fix: {finding.fix}", soft_wrap=True, markup=False)
+    sys.exit(1 if any(finding.state == "missing" for finding in found) else 0)
+
+
+# ------------------------------------------------------------------------------ pieces
+
+
+def _capture(source: str, inputs: tuple[str, ...], evaluation: bool, progress: Progress) -> Capture:
+    return capture.load(source, inputs=inputs, evaluation=evaluation, on_event=progress.step)
+
+
+def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = None) -> None:
+    page = page or folder / PAGE
+    best = folder / "best"
+    page.write_text(report.html(result, version=VERSION), encoding="utf-8")
+    if as_json:
+        click.echo(codec.dumps(result))
+        return
+    for part in answer_tables(result, report.lines(result.rows)):
+        out.print(part)
+    if best.is_dir():
+        out.print(f"kernel: {best}", soft_wrap=True)
+    out.print(f"report: {page}", soft_wrap=True)
+
+
+def _print_record(record: Record) -> None:
+    if isinstance(record.outcome, Failure):
+        where = f" at {record.outcome.location}" if record.outcome.location else ""
+        out.print(
+            Text(f"failed ({record.outcome.stage}: {record.outcome.kind}){where}: {record.outcome.message}", "bold red")
+        )
+        if record.outcome.detail:
+            out.print(record.outcome.detail.strip(), markup=False)
+        return
+    for check in record.outcome.verdict.checks:
+        out.print(
+            Text("held  ", "green") if check.passed else Text("FAILED", "bold red"),
+            f"{check.name}: {check.evidence}",
+            soft_wrap=True,
+        )
+    if record.passed:
+        out.print(contender_table(report.contenders(record)))
+
+
+def _print_problem(captured: Capture) -> None:
+    problem = captured.problem
+    out.print(Text(problem.name, "bold"), problem.description)
+    for spec in problem.arguments:
+        out.print(f"  {spec.role:<10} {report.tensor_text(spec)}", markup=False)
+    work = f"{problem.flops:,} operations, " if problem.flops else ""
+    out.print(f"  {work}at least {problem.min_bytes:,} bytes moved")
+    if captured.graph is None:
+        out.print(f"no graph: {captured.reason}", markup=False)
+        return
+    offer = experts.templates(problem, captured.graph, target=languages.detect_target())
+    for template in offer.templates:
+        out.print(f"expert {template.name}: {template.space.size()} schedules")
+        for parameter in template.space.parameters:
+            out.print(f"  {parameter.name}: {', '.join(map(str, parameter.values))}")
+    for refusal in offer.refusals:
+        out.print(f"not done: {refusal.subject}: {refusal.reason}", markup=False)
+
+
+def _graph_text(captured: Capture) -> str:
+    if captured.graph is None:
+        return f"no graph: {captured.reason}"
+    lines = []
+    for node in captured.graph.nodes:
+        shapes = ", ".join(f"{r.dtype}{list(r.shape)}" if r else "-" for r in node.results)
+        given = ", ".join(f"{name}={_argument_text(item)}" for name, item in node.arguments)
+        lines.append(f"{node.name} = {node.op}({given}) -> {shapes}")
+    return "\n".join([*lines, "return " + ", ".join(_argument_text(ref) for ref in captured.graph.outputs)])
+
+
+def _argument_text(item: object) -> str:
+    name = getattr(item, "name", None)
+    if name is not None:
+        return f"{name}[{item.index}]" if getattr(item, "index", 0) else str(name)  # type: ignore[attr-defined]
+    return f"[{', '.join(map(_argument_text, item))}]" if isinstance(item, tuple) else repr(item)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Runs the command line and ends the process with its exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in given
+    try:
+        # --debug is welcome anywhere on the line.
+        cli.main([*(["--debug"] if debug else []), *(a for a in given if a != "--debug")], standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        err.print("interrupted; the same command goes on from here")
+        sys.exit(130)
+    except UserError as error:
+        _fail(error, str(error), debug=debug, status=2)
+    except KernelwrightError as error:
+        _fail(error, str(error), debug=debug, status=1)
+    except Exception as error:  # noqa: BLE001  (the last resort: one line, and the traceback on demand)
+        _fail(error, f"{type(error).__name__}: {error}; {BUG}", debug=debug, status=1)
+    sys.exit(0)
+
+
+def _fail(error: Exception, text: str, *, debug: bool, status: int) -> NoReturn:
+    if debug:
+        traceback.print_exception(error)
+    click.echo(f"kernelwright: {' '.join(text.split())}", err=True)
+    sys.exit(status)

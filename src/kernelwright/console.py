@@ -1,0 +1,155 @@
+"""What a person sees while a command runs, and the tables at its end.
+
+Progress goes to standard error, answers to standard output, so that a pipe gets only answers.
+On a terminal the progress is a few lines that are redrawn; elsewhere it is one line for each event.
+Not here: what the numbers mean (report), and when a command ends (cli).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.report import Contender, Line, contenders
+from kernelwright.run.result import Event, Result
+
+RECENT = 6
+QUIET_KINDS = {"batch", "judge"}
+"""Events that only a terminal shows: they say what is going on, not what came out."""
+
+
+class Progress:
+    """Shows events as they come; to be used in a `with` statement around the work.
+
+    Args:
+        console: where to write, usually standard error.
+        budget_s: seconds of searching, for the bar; None shows no bar.
+    """
+
+    def __init__(self, console: Console, *, budget_s: float | None = None) -> None:
+        self._console = console
+        self._budget_s = budget_s
+        self._start_s = time.monotonic()
+        self._search_start_s: float | None = None
+        self._status = "starting"
+        self._best = ""
+        self._counts = (0, 0)
+        self._recent: deque[Text] = deque(maxlen=RECENT)
+        self._live: Live | None = None
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=8, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def step(self, text: str) -> None:
+        """Shows a step outside the search, such as reading the source."""
+        self._status = text
+        if not self._live:
+            self._line(text)
+
+    def event(self, event: Event) -> None:
+        """Shows one event of a run."""
+        if event.kind == "start":
+            self._search_start_s = time.monotonic()
+        if event.kind in ("batch", "judge", "stage", "start"):
+            self._status = event.text
+        if event.kind == "best":
+            self._best = event.text
+        self._counts = (event.judged, event.found)
+        if event.kind in ("judged", "found"):
+            self._recent.append(_outcome_text(event))
+        if not self._live and event.kind not in QUIET_KINDS:
+            self._line(event.text)
+
+    def _line(self, text: str) -> None:
+        passed_s = time.monotonic() - self._start_s
+        self._console.print(f"[{passed_s:6.1f} s] {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def _render(self) -> RenderableType:
+        parts: list[RenderableType] = [Spinner("dots", Text(self._status))]
+        if self._budget_s is not None and self._search_start_s is not None:
+            passed = min(self._budget_s, time.monotonic() - self._search_start_s)
+            bar = Table.grid(padding=(0, 1))
+            judged, found = self._counts
+            known = f", {found} known before" if found else ""
+            bar.add_row(
+                ProgressBar(total=self._budget_s, completed=passed, width=30),
+                f"{passed:.0f} of {self._budget_s:.0f} s, {judged} judged{known}",
+            )
+            parts.append(bar)
+        parts += list(self._recent)
+        if self._best:
+            parts.append(Text(self._best, style="bold green"))
+        return Group(*parts)
+
+
+def _outcome_text(event: Event) -> Text:
+    passed = event.record is not None and event.record.passed
+    mark = Text("+ " if passed else "x ", style="green" if passed else "red")
+    return mark.append(event.text, style="dim")
+
+
+def answer_tables(result: Result, lines: tuple[Line, ...]) -> Iterable[RenderableType]:
+    """Yields what is printed at the end of `optimize`: candidates, contenders, and the answer."""
+    if lines:
+        yield verdict_table(lines)
+    if rows := contenders(result.report, result.baselines):
+        yield contender_table(rows)
+    for refusal in result.refusals:
+        yield Text(f"not done: {refusal.subject}: {refusal.reason}", style="dim")
+    for note in result.notes:
+        yield Text(f"note: {note}", style="dim")
+    yield Text(result.why[:1].upper() + result.why[1:] + ".", style="bold")
+
+
+def verdict_table(lines: tuple[Line, ...], *, most: int = 12) -> Table:
+    """Returns the best candidates and every kind of failure, one row each."""
+    passed = [line for line in lines if line.passed]
+    failed = [line for line in lines if not line.passed]
+    title = f"{len(lines)} candidates: {len(passed)} passed, {len(failed)} failed"
+    table = Table(title=title, title_justify="left", show_edge=False)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("template", no_wrap=True)
+    table.add_column("schedule", ratio=1, min_width=24)
+    for name in ("judged", "outcome"):
+        table.add_column(name, no_wrap=True)
+    for name in ("µs", "vs eager", "95 % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in passed[:most] + failed[: max(3, most - len(passed))]:
+        outcome = Text(line.outcome, style="green" if line.passed else "red")
+        table.add_row(
+            str(line.rank), line.template, line.schedule, line.policy, outcome, line.median, line.speedup, line.interval
+        )
+    return table
+
+
+def contender_table(rows: tuple[Contender, ...]) -> Table:
+    """Returns the final comparison with every baseline."""
+    table = Table(title="against what you could have had for free", title_justify="left", show_edge=False)
+    table.add_column("contender", no_wrap=True)
+    for name in ("median µs", "95 % interval", "speedup", "interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    styles = {"faster": "green", "slower": "red", "tie": "yellow", "": ""}
+    for c in rows:
+        table.add_row(
+            c.name, c.median, c.interval, c.speedup, c.speedup_interval, Text(c.verdict, style=styles[c.verdict])
+        )
+    return table

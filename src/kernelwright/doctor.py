@@ -1,0 +1,223 @@
+"""What this machine has, what is missing, and the exact command that mends it.
+
+Every finding is looked up, not assumed: the compiler is run on a small OpenMP program, and the
+lock that holds sealed kernels is asked of the operating system.
+Not here: fixing anything.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from kernelwright import environment
+from kernelwright.store.salvage import examine
+from kernelwright.types import value
+
+PROGRAM = """
+#include <omp.h>
+#include <cmath>
+extern "C" int kw_probe(void) { int n = 0;
+#pragma omp parallel reduction(+:n)
+n += 1;
+return n; }
+"""
+MIN_MEMORY_BYTES = 4 << 30
+MIN_DISK_BYTES = 1 << 30
+PACKAGE_MANAGERS = (
+    ("apt-get", "apt-get install -y {}", {"compiler": "g++", "binutils": "binutils", "headers": "python3-dev"}),
+    ("dnf", "dnf install -y {}", {"compiler": "gcc-c++", "binutils": "binutils", "headers": "python3-devel"}),
+    ("pacman", "pacman -S --noconfirm {}", {"compiler": "gcc", "binutils": "binutils", "headers": "python"}),
+    ("apk", "apk add {}", {"compiler": "g++", "binutils": "binutils", "headers": "python3-dev"}),
+    ("zypper", "zypper install -y {}", {"compiler": "gcc-c++", "binutils": "binutils", "headers": "python3-devel"}),
+)
+
+State = Literal["ok", "optional", "missing"]
+
+
+@value
+class Finding:
+    """One line of the doctor's answer."""
+
+    subject: str
+    state: State
+    """`optional`: kernelwright works without it, and the text says what is lost."""
+    found: str
+    fix: str = ""
+    """The command, or the one step, that mends it."""
+
+
+def findings(store: Path | None = None) -> tuple[Finding, ...]:
+    """Returns what was found on this machine, in the order a reader needs it.
+
+    Args:
+        store: a store file to check as well, read in full.
+    """
+    checks: tuple[Callable[[], Finding], ...] = (
+        _system, _python, _compiler, _inspector, _torch, _headers, _lock, _processors, _memory, _cache, _gpu,
+    )  # fmt: skip
+    found = tuple(check() for check in checks)
+    return (*found, _store(store)) if store else found
+
+
+def install_command(part: str) -> str:
+    """Returns this system's command that installs a part (compiler, binutils, headers)."""
+    for tool, command, packages in PACKAGE_MANAGERS:
+        if shutil.which(tool):
+            return command.format(packages[part])
+    return f"install the {part} with your system's package manager"
+
+
+def _system() -> Finding:
+    found = f"{platform.system()} {platform.release()}, {platform.machine()}"
+    if platform.system() == "Linux":
+        return Finding(subject="system", state="ok", found=found)
+    return Finding(
+        subject="system", state="missing", found=found, fix="judging needs Linux (a container or WSL 2 will do)"
+    )
+
+
+def _python() -> Finding:
+    found = f"Python {platform.python_version()}"
+    state: State = "ok" if sys.version_info >= (3, 11) else "missing"
+    return Finding(
+        subject="python", state=state, found=found, fix="" if state == "ok" else "install Python 3.11 or newer"
+    )
+
+
+def _compiler() -> Finding:
+    path = environment.compiler()
+    if path is None:
+        asked = os.environ.get("KERNELWRIGHT_CXX")
+        found = f"KERNELWRIGHT_CXX names {asked!r}, which is not there" if asked else "no C++ compiler on PATH"
+        return Finding(subject="compiler", state="missing", found=found, fix=install_command("compiler"))
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.cpp")
+        source.write_text(PROGRAM)
+        command = [
+            path,
+            "-std=c++17",
+            "-O3",
+            "-march=native",
+            "-fopenmp",
+            "-fPIC",
+            "-shared",
+            str(source),
+            "-o",
+            f"{folder}/probe.so",
+        ]
+        built = subprocess.run(command, capture_output=True, text=True, check=False)
+    if built.returncode:
+        reason = next((line for line in built.stderr.splitlines() if "error" in line), "it fails on a small program")
+        return Finding(
+            subject="compiler", state="missing", found=f"{version}: {reason}", fix=install_command("compiler")
+        )
+    return Finding(subject="compiler", state="ok", found=f"{version} at {path}, C++17 and OpenMP work")
+
+
+def _inspector() -> Finding:
+    path = shutil.which("objdump")
+    if path:
+        return Finding(subject="objdump", state="ok", found=path)
+    return Finding(
+        subject="objdump", state="missing", found="not on PATH; kernels are inspected with it before they are loaded",
+        fix=install_command("binutils"),
+    )  # fmt: skip
+
+
+def _torch() -> Finding:
+    try:
+        return Finding(subject="torch", state="ok", found=f"torch {importlib.metadata.version('torch')}")
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(
+            subject="torch", state="missing", found="not installed", fix=f"{sys.executable} -m pip install torch"
+        )
+
+
+def _headers() -> Finding:
+    header = Path(sysconfig.get_paths()["include"], "Python.h")
+    if header.exists():
+        return Finding(subject="Python.h", state="ok", found=str(header))
+    return Finding(
+        subject="Python.h", state="optional", found="missing: torch.compile may not work, and is then no baseline",
+        fix=install_command("headers"),
+    )  # fmt: skip
+
+
+def _lock() -> Finding:
+    status = Path("/proc/self/status")
+    if status.exists() and "Seccomp:" in status.read_text():
+        return Finding(subject="seccomp", state="ok", found="the kernel can lock runners in")
+    return Finding(
+        subject="seccomp", state="missing", found="this kernel has no seccomp: sealed kernels cannot be locked in",
+        fix="use a Linux kernel built with CONFIG_SECCOMP_FILTER",
+    )  # fmt: skip
+
+
+def _processors() -> Finding:
+    names = [line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    name = names[0] if names else platform.machine()
+    simd = [
+        s for s in ("avx512f", "avx2", "sse4_2", "asimd") if any(s in line.split() for line in _lines("/proc/cpuinfo"))
+    ]
+    found = f"{name}, {simd[0] if simd else 'no SIMD found'}, {environment.threads()} threads"
+    return Finding(subject="processor", state="ok", found=found)
+
+
+def _memory() -> Finding:
+    sizes = [int(line.split()[1]) * 1024 for line in _lines("/proc/meminfo") if line.startswith("MemAvailable:")]
+    if not sizes:
+        return Finding(subject="memory", state="optional", found="unknown")
+    enough = sizes[0] >= MIN_MEMORY_BYTES
+    return Finding(
+        subject="memory", state="ok" if enough else "optional", found=f"{sizes[0] / 2**30:.1f} GiB available",
+        fix="" if enough else "close other programs: large problems need about 4 GiB",
+    )  # fmt: skip
+
+
+def _cache() -> Finding:
+    folder = environment.home()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Finding(
+            subject="cache", state="missing", found=str(error), fix="export KERNELWRIGHT_HOME=/a/folder/you/can/write"
+        )
+    state: State = "ok" if free >= MIN_DISK_BYTES else "missing"
+    fix = "" if state == "ok" else f"free some space, or empty {folder}"
+    return Finding(subject="cache", state=state, found=f"{folder}, {free / 2**30:.0f} GiB free", fix=fix)
+
+
+def _gpu() -> Finding:
+    if Path("/dev/nvidiactl").exists():
+        return Finding(subject="GPU", state="ok", found="an NVIDIA driver is loaded")
+    return Finding(subject="GPU", state="optional", found="none: everything runs on the CPU")
+
+
+def _store(path: Path) -> Finding:
+    if not path.exists():
+        fix = "give the store.sqlite of an --out folder"
+        return Finding(subject="store", state="missing", found=f"no file {path}", fix=fix)
+    faults = examine(path)
+    if faults:
+        found = f"{path}: {len(faults)} faults, first: {faults[0]}"
+        fix = f"kernelwright doctor --store {path} --salvage NEW.sqlite copies what can be trusted"
+        return Finding(subject="store", state="missing", found=found, fix=fix)
+    return Finding(subject="store", state="ok", found=f"{path}: every digest holds")
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text(errors="replace").splitlines() if file.exists() else []

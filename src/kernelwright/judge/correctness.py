@@ -1,0 +1,336 @@
+"""How wrong an output may be, and whether it is.
+
+The rule. Elements are grouped by the binade of the truth (groups with few elements are joined to
+the next one down). In each group the largest and the root-mean-square error of the candidate
+against float64 truth may be `max_factor` and `rms_factor` times what the reference itself shows in
+the same group on the same inputs in its own dtype. Below a floor of `floor_ulps` units in the last
+place of the output's dtype (half of that for the root mean square), plus the smallest normal
+number (four of them, except in float16), an error always passes.
+
+Sums. Where an output depends on K numbers (`fan_in`, found by differentiating the reference), a
+right kernel may add them in another order, and plain recursive summation errs by about sqrt(K) u
+(Higham & Mary 2019, probabilistic bound), whatever cleverer order the reference happens to use. So
+the floor is at least 3 sqrt(K) u |truth| (1 sqrt(K) u for the root mean square), and the factors at
+least sqrt(K)/4 and sqrt(K)/8; K counts up to 16,384, which keeps the floor ten times below what
+TF32 or float16 operands show (family `constant`). Elementwise outputs (K of a few) are not affected.
+
+Luck and ill-conditioned inputs. The reference may be exact by chance (a scalar is one sample), and
+where the inputs nearly cancel any two right kernels differ. The truth for inputs that each moved by
+one rounding shows how much the answer is worth there (backward stability: an answer that is exact
+for inputs which round to the same numbers is right). Three sqrt(K) of its typical change in the
+group, one for the root mean square, pass as well. Typical is the median where a group has many
+elements, so that a jump of a discontinuous function at a few places widens nothing.
+
+Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
+Does not cover: errors that stay within the reference's own in the same binade; ties in operators
+    whose order PyTorch leaves open (top-k, sort): there only determined elements are compared.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernelwright.judge.truth import arithmetic_roundoff
+from kernelwright.types import Problem, ToleranceRule
+
+SMALL_GROUP = 32
+"""Groups with fewer elements are joined to the next binade down."""
+MOST_TERMS = 16_384
+BINADES = 2200
+"""More than float64 has."""
+MOVED_SAMPLE = 1 << 15
+"""Elements from which the typical change of a group is taken."""
+MEDIAN_TO_SIGMA = 1.4826
+RMS_GROUP = 32
+"""A root mean square of fewer elements says no more than their maximum."""
+TIES_LEFT_OPEN = re.compile(r"\b(topk|sort|argsort|msort|kthvalue|median|nanmedian|mode)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the comparison of one output with its bound found."""
+
+    passed: bool
+    check: str
+    """The name of the check that failed; `accuracy` when none did."""
+    ratio: float
+    """The largest error as a fraction of what is allowed."""
+    evidence: str
+
+
+class FloatBound:
+    """What is allowed for one floating output on one draw.
+
+    Everything that is allowed depends on an element's binade alone, so that a bound is the truth, an
+    index, and a small table.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        truth: torch.Tensor,
+        own: torch.Tensor,
+        nearby: Sequence[torch.Tensor],
+        rule: ToleranceRule,
+        terms: float,
+    ) -> None:
+        self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
+        self.truth = truth.reshape(-1).double()
+        own64 = own.reshape(-1).double()
+        self._kinds = kinds(self.truth.to(own.dtype))
+        self._own_kinds = kinds(own64)
+        self._odd = ((self._kinds != 0) | (self._own_kinds != 0)) if self._any_odd() else None
+        lowest = lowest_exponent(own.dtype)
+        index = exponents(self._counted(self.truth), own.dtype) - lowest
+        self._index = index.to(torch.int16)
+        self.counts = torch.bincount(index if self._odd is None else index[~self._odd], minlength=BINADES)
+        self._group = groups_of(self.counts)
+        own_error = self._counted((own64 - self.truth).abs())
+        most, rms = self._by_group(own_error, index)
+        root = math.sqrt(min(max(1.0, terms), MOST_TERMS))
+        moved = root * self._typical_change(nearby, index)
+        # The middle of each binade, and the distance of neighbouring numbers in it.
+        middle = torch.ldexp(torch.full((BINADES,), 0.75, dtype=torch.float64), torch.arange(BINADES) + lowest)
+        ulp, rounding = middle * torch.finfo(own.dtype).eps / 1.5, middle * arithmetic_roundoff(own.dtype)
+        smallest = smallest_of(own.dtype)
+        floor = torch.maximum(rule.floor_ulps * ulp, 3.0 * root * rounding) + smallest
+        by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 3.0 * moved)
+        self.table = torch.maximum(by_group[self._group], floor)
+        low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
+        self._rms_allowed = torch.maximum(
+            torch.maximum(max(rule.rms_factor, root / 8.0) * rms, moved), self._rms(low.square() * self.counts)
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Returns about how much memory the bound holds."""
+        return self.truth.numel() * (12 if self._odd is None else 13)
+
+    @property
+    def allowed(self) -> torch.Tensor:
+        """Returns the error that is allowed for each element."""
+        return self.table[self._index.long()]
+
+    def check(self, output: torch.Tensor) -> Finding:
+        """Compares a candidate's output with the truth."""
+        given = output.reshape(-1).double()
+        found = kinds(given)
+        if self._odd is not None or bool(found.any()):
+            wrong = (found != self._kinds) & (found != self._own_kinds)
+            if bool(wrong.any()):
+                at = int(wrong.nonzero()[0])
+                return self._fault("non-finite", at, given, f"{int(wrong.sum())} elements differ in kind")
+        if not given.numel():
+            return Finding(True, "accuracy", 0.0, "")
+        index = self._index.long()
+        error = (given - self.truth).abs_()
+        if self._odd is not None:
+            # Where only the reference overflows, the exact value is judged as well.
+            error = torch.where((self._kinds == 0) & (found == 0), error, 0.0)
+        share = error / self.table[index]
+        worst = int(share.argmax())
+        ratio = float(share[worst])
+        if ratio > 1.0:
+            detail = f"error {float(error[worst]):.3g} > {float(self.table[index[worst]]):.3g} allowed"
+            return self._fault("accuracy", worst, given, f"{detail}; {int((share > 1).sum())} elements", ratio)
+        _, rms = self._by_group(self._counted(error), index)
+        return self._check_rms(rms, ratio)
+
+    def _check_rms(self, rms: torch.Tensor, ratio: float) -> Finding:
+        sizes = torch.zeros_like(rms).index_add_(0, self._group, self.counts.double())
+        excess = torch.where(sizes >= RMS_GROUP, rms / self._rms_allowed.clamp(min=5e-324), 0.0)
+        group = int(excess.argmax())
+        if float(excess[group]) > 1.0:
+            text = (
+                f"{self.name}: root-mean-square error {float(rms[group]):.3g} > {float(self._rms_allowed[group]):.3g} "
+                f"allowed among {int(sizes[group])} elements of one magnitude"
+            )
+            return Finding(False, "accuracy", float(excess[group]), text)
+        return Finding(True, "accuracy", max(ratio, float(excess[group])), "")
+
+    def _any_odd(self) -> bool:
+        return bool(self._kinds.any()) or bool(self._own_kinds.any())
+
+    def _counted(self, values: torch.Tensor) -> torch.Tensor:
+        return values if self._odd is None else torch.where(self._odd, 0.0, values)
+
+    def _by_group(self, error: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the largest and the root-mean-square error of each group."""
+        most = torch.zeros(BINADES, dtype=torch.float64).scatter_reduce_(0, index, error, "amax")
+        squares = torch.bincount(index, weights=error.square(), minlength=BINADES)
+        number = int(self._group[-1]) + 1
+        grouped = torch.zeros(number, dtype=torch.float64).scatter_reduce_(0, self._group, most, "amax")
+        return grouped, self._rms(squares)
+
+    def _rms(self, squares: torch.Tensor) -> torch.Tensor:
+        number = int(self._group[-1]) + 1
+        total = torch.zeros(number, dtype=torch.float64).index_add_(0, self._group, squares.double())
+        sizes = torch.zeros(number, dtype=torch.float64).index_add_(0, self._group, self.counts.double())
+        return (total / sizes.clamp(min=1)).sqrt()
+
+    def _typical_change(self, nearby: Sequence[torch.Tensor], index: torch.Tensor) -> torch.Tensor:
+        """Returns for each group how much the truth changes, typically, when inputs move by one rounding."""
+        typical = torch.zeros(int(self._group[-1]) + 1, dtype=torch.float64)
+        if not nearby:
+            return typical
+        step = max(1, self.truth.numel() * len(nearby) // MOVED_SAMPLE)
+        group = self._group[index[::step]].repeat(len(nearby))
+        truth = self.truth[::step]
+        change = torch.cat([(other.reshape(-1)[::step].double() - truth).abs() for other in nearby]).nan_to_num(
+            0.0, 0.0
+        )
+        order = torch.argsort(change)
+        order = order[torch.argsort(group[order], stable=True)]
+        change, sizes = change[order], torch.bincount(group, minlength=len(typical))
+        start = sizes.cumsum(0) - sizes
+        for number in sizes.nonzero().flatten().tolist():
+            part = change[int(start[number]) : int(start[number] + sizes[number])]
+            few = len(part) < SMALL_GROUP * len(nearby)
+            typical[number] = part[-1] if few else MEDIAN_TO_SIGMA * part[len(part) // 2]
+        return typical
+
+    def _fault(self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf) -> Finding:
+        place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
+        text = f"{self.name}[{place}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
+        return Finding(False, check, ratio, text)
+
+
+class ExactBound:
+    """What is allowed for one integer or boolean output on one draw: the truth, or what the reference gives.
+
+    Elements whose truth changes when the inputs move by one rounding are left out where rounding
+    decided (truth and reference differ somewhere) or where PyTorch leaves the order of ties open.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        truth: torch.Tensor,
+        own: torch.Tensor,
+        nearby: Sequence[torch.Tensor],
+        ties_open: bool,
+    ) -> None:
+        self.name, self.shape = name, tuple(own.shape)
+        self._truth, self._own = truth.reshape(-1), own.reshape(-1)
+        self._open = torch.zeros(self._truth.shape, dtype=torch.bool)
+        if ties_open or not torch.equal(self._truth, self._own):
+            for other in nearby:
+                self._open |= other.reshape(-1) != self._truth
+
+    @property
+    def size_bytes(self) -> int:
+        """Returns about how much memory the bound holds."""
+        return self._truth.numel() * 17
+
+    def check(self, output: torch.Tensor) -> Finding:
+        """Compares a candidate's output with the truth, element for element."""
+        given = output.reshape(-1)
+        wrong = (given != self._truth) & (given != self._own) & ~self._open
+        if self._open.any():
+            wrong |= self._open & ((given < self._truth.min()) | (given > self._truth.max()))
+        if not bool(wrong.any()):
+            return Finding(True, "accuracy", 0.0, "")
+        at = int(wrong.nonzero()[0])
+        text = f"{self.name}[{at}] is {given[at].item()}, truth {self._truth[at].item()}"
+        text += f"; {int(wrong.sum())} elements differ"
+        return Finding(False, "accuracy", math.inf, text)
+
+
+Bound = FloatBound | ExactBound
+
+
+def ties_left_open(problem: Problem) -> bool:
+    """Tells whether the reference names an operator whose order among equals PyTorch leaves open."""
+    return any(TIES_LEFT_OPEN.search(file.text) for file in problem.reference)
+
+
+def bounds_for(
+    problem: Problem,
+    *,
+    truth: Sequence[torch.Tensor],
+    own: Sequence[torch.Tensor],
+    nearby: Sequence[Sequence[torch.Tensor]],
+    fan_in: Sequence[float],
+) -> tuple[Bound, ...]:
+    """Returns the bound of every output on one draw.
+
+    Args:
+        problem: whose outputs and tolerance rule these are.
+        truth: outputs in float64.
+        own: outputs in the reference's own precision.
+        nearby: the truth for inputs moved by one rounding, any number of times.
+        fan_in: how many numbers an element of each output depends on.
+    """
+    made: list[Bound] = []
+    for index, spec in enumerate(problem.outputs):
+        moved = [outputs[index] for outputs in nearby]
+        if own[index].is_floating_point():
+            made.append(
+                FloatBound(
+                    spec.name,
+                    truth=truth[index],
+                    own=own[index],
+                    nearby=moved,
+                    rule=problem.tolerance,
+                    terms=fan_in[index],
+                )
+            )
+        else:
+            made.append(
+                ExactBound(
+                    spec.name, truth=truth[index], own=own[index], nearby=moved, ties_open=ties_left_open(problem)
+                )
+            )
+    return tuple(made)
+
+
+def kinds(values: torch.Tensor) -> torch.Tensor:
+    """Returns 0 for finite numbers, 1 for NaN, 2 and 3 for plus and minus infinity."""
+    if bool(values.isfinite().all()):
+        return torch.zeros(values.shape, dtype=torch.uint8)
+    kind = values.isnan().to(torch.uint8)
+    kind[values == math.inf] = 2
+    kind[values == -math.inf] = 3
+    return kind
+
+
+def lowest_exponent(dtype: torch.dtype) -> int:
+    """Returns the binade that subnormal numbers and zero are counted in."""
+    return int(math.log2(torch.finfo(dtype).tiny)) + 1
+
+
+def exponents(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Returns the binade of each value: e for values from 2^(e-1) up to 2^e."""
+    lowest = lowest_exponent(dtype)
+    # frexp gives 0 for zero, which is a binade of ordinary numbers.
+    exponent = torch.frexp(values).exponent.masked_fill_(values == 0, lowest)
+    return exponent.clamp_(lowest, lowest + BINADES - 1).long()
+
+
+def groups_of(counts: torch.Tensor) -> torch.Tensor:
+    """Returns the group of each binade, from how many elements lie in it; binades without any join a neighbour."""
+    group_of, group, size = [0] * len(counts), 0, 0
+    for position in range(len(counts) - 1, -1, -1):
+        group_of[position] = group
+        size += int(counts[position])
+        if size >= SMALL_GROUP and bool(counts[:position].any()):
+            group, size = group + 1, 0
+    if size < SMALL_GROUP and group:
+        # The rest at the low end is too few: it belongs to the group above.
+        group_of = [min(g, group - 1) for g in group_of]
+    # Numbered from the low end, so that the last entry holds the largest number.
+    last = max(group_of)
+    return torch.tensor([last - g for g in group_of])
+
+
+def smallest_of(dtype: torch.dtype) -> float:
+    """Returns the absolute error that always passes."""
+    # Vector exponentials stop a little above the smallest normal number; in float16 that would not be little.
+    return torch.finfo(dtype).tiny * (1.0 if dtype is torch.float16 else 4.0)

@@ -1,0 +1,299 @@
+"""Judging one candidate: is it right, is its time honest, how fast is it.
+
+The order: start its runner; for each draw of each family two calls, on different slots, with
+different patterns in everything that is undefined; then timed rounds whose outputs are checked as
+well. The first fault ends the judgement: a wrong kernel has no time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import statistics as plain_statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge import integrity, timing
+from kernelwright.judge.baselines import EAGER, Baseline
+from kernelwright.judge.correctness import Bound, Finding
+from kernelwright.judge.runner import Runner, RunnerStopped, sealed_copy
+from kernelwright.judge.session import Draw, Session
+from kernelwright.judge.slots import POISONS, Workspaces
+from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict
+
+COMPARED_SLOTS = 3
+"""Outputs of timed calls that are compared in each round; which ones, the candidate cannot know."""
+SAMPLED_PLACES = 16
+GUARDED_SLOTS = 16
+WORKSPACE_SHARE = 0.25
+"""Of the free memory, for a candidate's workspaces."""
+CHECKS = (
+    "inputs unchanged",
+    "guards",
+    "written",
+    "non-finite",
+    "accuracy",
+    "deterministic",
+    "timed outputs",
+    "calls",
+    "clock",
+    "floor",
+)
+
+
+class Unfit(Exception):
+    """A check failed; the judgement ends."""
+
+    def __init__(self, check: str, evidence: str) -> None:
+        super().__init__(f"{check}: {evidence}")
+        self.check = Check(name=check, passed=False, evidence=evidence)
+
+
+@dataclass
+class Findings:
+    """Evidence gathered on the way, for the checks that pass."""
+
+    draws: int = 0
+    pairs_equal: int = 0
+    worst: float = 0.0
+    worst_where: str = ""
+    compared: int = 0
+    doubts: int = 0
+    evidence: dict[str, str] = field(default_factory=dict)
+
+
+def examine(session: Session, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:
+    """Returns what the judge finds about one built candidate."""
+    size = sum(w.size_bytes for w in candidate.plan.workspaces)
+    if size > WORKSPACE_SHARE * session._free_bytes:
+        message = f"the plan's workspaces need {size / 2**20:.0f} MiB, too much for this machine"
+        return Failure(stage="run", kind="memory", message=message)
+    workspaces = Workspaces(candidate.plan.workspaces)
+    try:
+        return _Examination(session, candidate, policy, workspaces).run(artifact)
+    except RunnerStopped as stopped:
+        return stopped.failure
+    finally:
+        workspaces.region.close()
+        for name in policy.baselines:
+            made = session.baseline(name)
+            if isinstance(made, Baseline) and session.slots.slot_bytes * session.slots.count > (64 << 20):
+                made.release()
+
+
+class _Examination:
+    def __init__(self, session: Session, candidate: Candidate, policy: Policy, workspaces: Workspaces) -> None:
+        self.session, self.candidate, self.policy, self.workspaces = session, candidate, policy, workspaces
+        self.slots, self.found = session.slots, Findings()
+        self.deadline = time.monotonic() + policy.deadline_s
+
+    def run(self, artifact: Artifact) -> Failure | Judgement:
+        # Stale answers of the candidate before must not be found in the outputs' memory.
+        self.slots.restore_guards()
+        library = _open_artifact(artifact)
+        try:
+            runner = Runner(
+                self.session.program,
+                library,
+                self.slots,
+                self.workspaces,
+                threads=self.session.target.threads,
+                cpu_seconds=self.policy.deadline_s * self.session.target.threads,
+                call_deadline_s=self.policy.call_deadline_s,
+            )
+        finally:
+            os.close(library)
+        try:
+            return self._judge(runner)
+        except Unfit as unfit:
+            return Judgement(verdict=Verdict(checks=(*self._passed(unfit.check.name), unfit.check)))
+        finally:
+            runner.close()
+
+    def _judge(self, runner: Runner) -> Failure | Judgement:
+        for number in range(self.policy.draws):
+            for family in self.policy.families:
+                if time.monotonic() > self.deadline:
+                    return self._late("the correctness checks were not through")
+                if draw := self.session.draw(family, number):
+                    self._check_draw(runner, draw)
+        self._note_correctness()
+        runner.perturb(0)
+        session = self.session
+        estimate_us = self._estimate_us(runner)
+        samples, fault = timing.run_rounds(
+            self.policy,
+            slots=self.slots,
+            baselines=session.ready_baselines(self.policy),
+            refresh=session.refresh,
+            inspect=self._inspect,
+            rng=session.rng,
+            runner=runner,
+            estimate_us=estimate_us,
+            deadline=self.deadline,
+        )
+        if fault:
+            raise Unfit("timed outputs", fault)
+        if samples.bait_taken:
+            raise Unfit("calls", samples.bait_taken)
+        if samples.rounds < self.policy.rounds:
+            return self._late(f"{samples.rounds} of {self.policy.rounds} rounds were done")
+        self._check_time(samples)
+        return Judgement(
+            verdict=Verdict(checks=self._passed(None)),
+            measurements=timing.measurements(
+                samples,
+                self.policy,
+                workload=session.problem.workloads[0].name,
+                cold=self.slots.cold,
+                threads=session.target.threads,
+            ),
+            comparisons=timing.comparisons(samples, self.policy),
+            noise=timing.noise(samples, self.policy),
+            notes=session.notes(self.policy),
+        )
+
+    def _late(self, what: str) -> Failure:
+        limit = f"{self.policy.deadline_s:g} s"
+        return Failure(stage="run", kind="timeout", message=f"the judgement took longer than {limit}: {what}")
+
+    # ------------------------------------------------------------------------------------------- correctness
+
+    def _check_draw(self, runner: Runner, draw: Draw) -> None:
+        """Two calls on different slots, everything undefined filled with different patterns."""
+        slots = self.session.rng.permutation(self.slots.count)[:2].tolist()
+        for memory, values in zip(self.slots.parameters, draw.parameters, strict=True):
+            memory.copy_(values)
+        for slot, poison in zip(slots, POISONS, strict=True):
+            for memory, values in zip(self.slots.inputs[slot], draw.inputs, strict=True):
+                memory.copy_(values)
+            self.slots.poison((slot,), poison)
+            self.workspaces.poison(poison)
+            runner.perturb(poison)
+            runner.run((slot,))
+        where = f"family {draw.family}, draw {draw.number}"
+        self._check_guards(slots, where)
+        self._check_written(slots, where)
+        equal = all(torch.equal(self.slots.raw(slots[0], i), self.slots.raw(slots[1], i)) for i in self._outputs())
+        for slot in slots[: 1 if equal else 2]:
+            for finding in self._findings(draw.bounds, slot):
+                if not finding.passed:
+                    raise Unfit(finding.check, f"{where}: {finding.evidence}")
+                if finding.ratio >= self.found.worst:
+                    self.found.worst, self.found.worst_where = finding.ratio, where
+        self.found.draws += 1
+        self.found.pairs_equal += equal
+
+    def _outputs(self) -> range:
+        return range(len(self.session.problem.outputs))
+
+    def _check_guards(self, slots: Sequence[int], where: str) -> None:
+        place = self.slots.broken_guard(slots) or self.workspaces.broken_guard()
+        if place:
+            raise Unfit("guards", f"{where}: something was written {place}")
+
+    def _check_written(self, slots: Sequence[int], where: str) -> None:
+        for index in self._outputs():
+            name = self.session.problem.outputs[index].name
+            left = self.slots.words(slots[0], index) == self.slots.poison_word(index, POISONS[0])
+            if bool(left.any()):
+                left &= self.slots.words(slots[1], index) == self.slots.poison_word(index, POISONS[1])
+            if bool(left.any()):
+                evidence = f"{int(left.sum())} of {left.numel()} elements of {name} were never written"
+                raise Unfit("written", f"{where}: {evidence}")
+            if self.session.problem.outputs[index].dtype == "bool" and bool(
+                (self.slots.raw(slots[0], index) > 1).any()
+            ):
+                raise Unfit("written", f"{where}: {name} holds bytes that are no booleans")
+
+    def _findings(self, bounds: Sequence[Bound], slot: int) -> list[Finding]:
+        return [bound.check(output) for bound, output in zip(bounds, self.slots.outputs[slot], strict=True)]
+
+    def _note_correctness(self) -> None:
+        found, evidence = self.found, self.found.evidence
+        evidence["inputs unchanged"] = "mapped read-only; a write would have ended the run"
+        evidence["guards"] = f"untouched in {2 * found.draws} calls"
+        evidence["written"] = f"every element, in {found.draws} draws with two patterns of poison"
+        evidence["non-finite"] = f"NaN and infinities where the reference has them, {found.draws} draws"
+        evidence["accuracy"] = f"largest error {found.worst:.2g} of the bound ({found.worst_where})"
+        same = "all" if found.pairs_equal == found.draws else f"{found.pairs_equal} of {found.draws}"
+        evidence["deterministic"] = f"{same} pairs of calls agree bit for bit; every call is within bounds"
+
+    # ------------------------------------------------------------------------------------------------ timing
+
+    def _estimate_us(self, runner: Runner) -> float:
+        block = runner.run(self.session.rng.permutation(self.slots.count)[:5].tolist())
+        return float((block.ends - block.starts).min()) / 1e3
+
+    def _inspect(self, called: Sequence[int]) -> str | None:
+        """Looks at the outputs of a round's timed calls; returns what is wrong with them."""
+        rng = self.session.rng
+        if place := self.slots.broken_guard(called[:GUARDED_SLOTS]):
+            return f"something was written {place}"
+        suspects = set(rng.permutation(called)[:COMPARED_SLOTS].tolist())
+        for index, spec in enumerate(self.session.problem.outputs):
+            count = self.slots.outputs[0][index].numel()
+            places = torch.from_numpy(rng.integers(0, max(1, count), min(count, SAMPLED_PLACES)))
+            words = self.slots.sampled_words(called, index, places)
+            if spec.dtype not in ("bool", "uint8", "int8"):
+                left = (words == self.slots.poison_word(index, POISONS[0])).any(dim=1)
+                suspects.update(called[i] for i in left.nonzero().flatten().tolist()[:2])
+        eager = self.session.baseline(EAGER)
+        assert isinstance(eager, Baseline)
+        for slot in suspects:
+            self.found.compared += 1
+            outputs = self.slots.outputs[slot]
+            if integrity.doubtful(outputs, eager.outputs(slot), self.session.profiles, rng):
+                self.found.doubts += 1
+                for finding in self._findings(self.session.bounds_of_slot(slot), slot):
+                    if not finding.passed:
+                        return f"a timed call gave another answer than the checked ones: {finding.evidence}"
+        return None
+
+    def _check_time(self, samples: timing.Samples) -> None:
+        found, session = self.found, self.session
+        found.evidence["timed outputs"] = f"{found.compared} outputs of timed calls compared, {found.doubts} in float64"
+        found.evidence["calls"] = "nothing was written for calls that were not made"
+        kept = len(samples.times_us[timing.CANDIDATE])
+        if kept < self.policy.rounds:
+            raise Unfit("clock", f"{len(samples.clock_faults)} of {samples.rounds} blocks: {samples.clock_faults[0]}")
+        found.evidence["clock"] = f"both clocks agree on {kept} of {samples.rounds} blocks"
+        fastest_us = float(plain_statistics.median(samples.times_us[timing.CANDIDATE]))
+        floor_us = session.must_move_bytes / (integrity.FLOOR_MARGIN * session.bandwidth) * 1e6
+        text = (
+            f"{fastest_us:.2f} µs for at least {session.must_move_bytes} bytes; "
+            f"a plain sum reads {session.bandwidth / 1e9:.1f} GB/s"
+        )
+        if fastest_us < floor_us and fastest_us < session.floor_us():
+            raise Unfit("floor", f"faster than memory can be: {text}")
+        found.evidence["floor"] = text
+
+    def _passed(self, failed: str | None) -> tuple[Check, ...]:
+        return tuple(
+            Check(name=name, passed=True, evidence=self.found.evidence[name])
+            for name in CHECKS
+            if name in self.found.evidence and name != failed
+        )
+
+
+def _open_artifact(artifact: Artifact) -> int:
+    """Returns a sealed copy of the artifact's file, after comparing it with its digest.
+
+    Raises:
+        KernelwrightError: when the file is gone or is not what was built.
+    """
+    path = Path(artifact.path)
+    try:
+        fd = sealed_copy(path)
+    except OSError as error:
+        raise KernelwrightError(f"the artifact {path} cannot be read: {error}", "build it again") from error
+    data = os.pread(fd, os.fstat(fd).st_size, 0)
+    if f"sha256:{hashlib.sha256(data).hexdigest()}" != artifact.blob:
+        os.close(fd)
+        raise KernelwrightError(f"the artifact {path} is not what was built", "empty the cache folder")
+    return fd

@@ -1,0 +1,239 @@
+"""What is put in: families of input values, parameter values, and fresh contents for timed rounds.
+
+A family replaces the values of tensors that hold free numbers; integers, booleans and floats with a
+structure of their own (masks, tables with few distinct values) stay as the reference draws them.
+
+Covers: precision that only shows on odd values, cancellation, coherent rounding (`constant`),
+    overflow of squares and exponentials (`large`), masks by sign, order of a running maximum
+    (`ascending`), rows of different scale (`rows`), NaN and infinities (`nonfinite`).
+Does not cover: values outside a tensor's declared range; relations between tensors that only the
+    reference's own generator knows (family `given` keeps them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from kernelwright.reference_program import DTYPES
+from kernelwright.types import TensorSpec
+
+NONFINITE = "nonfinite"
+DISTINCT_SAMPLE = 1024
+Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
+
+
+def _normal(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    return torch.randn(shape, generator=g)
+
+
+def _unit(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    return torch.rand(shape, generator=g)
+
+
+def _heavy(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    return (_normal(shape, g) / _normal(shape, g).abs().clamp(min=1e-3)).clamp(-1e3, 1e3)
+
+
+def _constant(shape: tuple[int, ...], g: torch.Generator, index: int = 0) -> torch.Tensor:
+    # So near to one value that rounding to fewer bits errs in one direction everywhere: sums cannot average it out.
+    # The value lies between neighbours in bfloat16 (7 bits) and in TF32 and float16 (10 bits), off their middle by
+    # amounts that differ between tensors, so that differences and sums of two tensors do not cancel the errors.
+    steps = torch.randint(0, 128, (1,), generator=g) / 128
+    off = (3 + (0.15 if index % 2 else 0.45)) / 1024 * _sign(g)
+    centre = (1 + steps + off) * 2.0 ** torch.randint(0, 2, (1,), generator=g) * _sign(g)
+    return centre * (1.0 + 2.0**-14 * _normal(shape, g))
+
+
+def _sign(g: torch.Generator) -> float:
+    return 1.0 if float(_unit((), g)) < 0.5 else -1.0
+
+
+def _zeros(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    signs = torch.sign(_normal(shape, g))
+    return torch.where(_unit(shape, g) < 0.5, 0.0, signs) * torch.where(_unit(shape, g) < 0.5, 1.0, _unit(shape, g))
+
+
+def _outliers(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    drawn = 0.1 * _normal(shape, g)
+    flat = drawn.view(-1)
+    late = flat[len(flat) * 3 // 4 :]
+    count = max(1, len(late) // 2000)
+    late[torch.randint(0, len(late), (count,), generator=g)] = 50.0 * torch.sign(_normal((count,), g))
+    flat[-1] = 60.0
+    return drawn
+
+
+def _rows(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    scales = 10.0 ** (4.0 * _unit((*shape[:-1], 1), g) - 2.0) if shape else torch.ones(())
+    return _normal(shape, g) * scales
+
+
+def _ascending(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    return torch.sort(4.0 * _normal(shape, g), dim=-1).values if shape else _normal(shape, g)
+
+
+def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    drawn = _normal(shape, g)
+    flat = drawn.view(-1)
+    for bad in (float("nan"), float("inf"), float("-inf")):
+        flat[int(torch.randint(0, len(flat), (1,), generator=g))] = bad
+    return drawn
+
+
+VALUES: dict[str, Values] = {
+    "normal": _normal,
+    "uniform": lambda shape, g: 2.0 * _unit(shape, g) - 1.0,
+    "large": lambda shape, g: 64.0 * _normal(shape, g),
+    "small": lambda shape, g: 1e-3 * _normal(shape, g),
+    "heavy": _heavy,
+    "positive": lambda shape, g: 0.5 + _unit(shape, g),
+    "negative": lambda shape, g: -0.5 - _unit(shape, g),
+    "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g).float(),
+    "constant": _constant,
+    "zeros": _zeros,
+    "outliers": _outliers,
+    "rows": _rows,
+    "ascending": _ascending,
+    NONFINITE: _nonfinite,
+}
+
+
+def is_free(spec: TensorSpec, drawn: torch.Tensor) -> bool:
+    """Tells whether a drawn tensor holds free numbers: floating, finite, and mostly distinct."""
+    if not drawn.is_floating_point() or not drawn.numel():
+        return False
+    flat = drawn.reshape(-1)
+    sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE)).long()]
+    # bfloat16 has few distinct values near 1, so that a quarter is already many.
+    return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
+
+
+def fill_family(
+    family: str, specs: Sequence[TensorSpec], given: Sequence[torch.Tensor], seed: int
+) -> tuple[torch.Tensor, ...] | None:
+    """Returns the inputs of a family, made from the reference's own draw; None where it does not apply.
+
+    It does not apply where no input is free: then every family would be the same.
+    """
+    if family == "given":
+        return tuple(given)
+    free = [is_free(spec, tensor) for spec, tensor in zip(specs, given, strict=True)]
+    if not any(free):
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    made = []
+    for index, (spec, tensor, change) in enumerate(zip(specs, given, free, strict=True)):
+        if not change:
+            made.append(tensor)
+            continue
+        drawn = (
+            _constant(spec.shape, generator, index) if family == "constant" else VALUES[family](spec.shape, generator)
+        )
+        made.append(_limited(drawn, spec, family).to(DTYPES[spec.dtype]))
+    return tuple(made)
+
+
+def _limited(drawn: torch.Tensor, spec: TensorSpec, family: str) -> torch.Tensor:
+    if spec.low is None and spec.high is None:
+        return drawn
+    if spec.low is not None and spec.high is not None and family not in (NONFINITE, "zeros", "integers"):
+        # Folded, not cut: most values of a wide family would sit on the limits otherwise.
+        width = spec.high - spec.low
+        phase = torch.remainder(drawn - spec.low, 2 * width)
+        return spec.low + torch.where(phase > width, 2 * width - phase, phase)
+    return drawn.clamp(min=spec.low, max=spec.high)
+
+
+# -------------------------------------------------------------------------------------------------- parameters
+
+
+def draw_parameters(
+    specs: Sequence[TensorSpec], initial: Sequence[torch.Tensor], style: int, seed: int
+) -> tuple[torch.Tensor, ...]:
+    """Returns values for a module's parameters and buffers, drawn in one of three styles.
+
+    Style 0 keeps the module's own initialisation where that is random; 1 draws normal values of the
+    same scale; 2 uniform ones. What the module initialises to one value (all ones, all zeros) is
+    always drawn, so that it cannot be left out of a computation; variances stay positive.
+    Integers, booleans, single numbers and tables (buffers with several values) stay as they are.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(_parameter(spec, tensor, style % 3, generator) for spec, tensor in zip(specs, initial, strict=True))
+
+
+def _parameter(spec: TensorSpec, initial: torch.Tensor, style: int, g: torch.Generator) -> torch.Tensor:
+    if not initial.is_floating_point() or initial.numel() == 0 or not bool(initial.isfinite().all()):
+        return initial.clone()
+    values = initial.double()
+    flat = bool((values == values.reshape(-1)[0]).all())
+    if spec.role == "buffer" and (not flat or initial.numel() == 1):
+        return initial.clone()
+    shape = tuple(initial.shape)
+    if spec.name.endswith("var"):
+        return (0.5 + _unit(shape, g)).to(initial.dtype)
+    scale = 0.5 if flat else float(values.square().mean().sqrt())
+    centre = float(values.reshape(-1)[0]) if flat else 0.0
+    if style == 0:
+        return (centre + scale * _normal(shape, g)).to(initial.dtype) if flat else initial.clone()
+    if style == 1:
+        return (centre + scale * _normal(shape, g)).to(initial.dtype)
+    return (centre + 2.0 * scale * (2.0 * _unit(shape, g) - 1.0)).to(initial.dtype)
+
+
+# ------------------------------------------------------------------------------------------------- timed rounds
+
+
+class Refresher:
+    """Gives slots and parameters contents that no earlier call has seen, at the cost of a copy.
+
+    A slot gets one of a few draws of the reference's own inputs, each free tensor multiplied by a
+    factor of its own, so that every element differs from every earlier call, and a few elements
+    moved. Answers kept from earlier calls, by address, by a hash of anything or row by row, are
+    stale then. Integers and tables are exchanged between slots as whole draws.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[TensorSpec],
+        draws: Sequence[Sequence[torch.Tensor]],
+        parameters: Sequence[torch.Tensor],
+        seed: int,
+    ) -> None:
+        self._draws = draws
+        self._specs = specs
+        self._parameters = tuple(p.clone() for p in parameters)
+        self._free = [is_free(spec, tensor) for spec, tensor in zip(specs, draws[0], strict=True)]
+        self._rng = torch.Generator().manual_seed(seed)
+
+    def refresh(self, slots: Sequence[tuple[torch.Tensor, ...]]) -> None:
+        """Writes fresh contents into the input tensors of some slots."""
+        which = torch.randint(0, len(self._draws), (len(slots),), generator=self._rng).tolist()
+        factors = (0.8 + 0.45 * torch.rand(len(slots) * len(self._specs), generator=self._rng)).tolist()
+        for position, tensors in enumerate(slots):
+            for index, tensor in enumerate(tensors):
+                source = self._draws[which[position]][index]
+                if not self._free[index]:
+                    tensor.copy_(source)
+                    continue
+                self._scaled(source, factors[position * len(tensors) + index], self._specs[index], tensor)
+
+    def _scaled(self, source: torch.Tensor, factor: float, spec: TensorSpec, into: torch.Tensor) -> None:
+        if spec.low is not None or spec.high is not None:
+            factor = min(factor, 1.0) if factor > 0.9 else factor
+            torch.mul(source, factor, out=into)
+            into.clamp_(min=spec.low, max=spec.high)
+        else:
+            torch.mul(source, factor, out=into)
+        flat = into.view(-1)
+        places = torch.randint(0, len(flat), (8,), generator=self._rng)
+        flat[places[:4]] = flat[places[4:]]
+
+    def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Multiplies free parameters by a new factor, so that nothing made from them earlier is right."""
+        for original, tensor in zip(self._parameters, parameters, strict=True):
+            if not original.is_floating_point() or not bool(original.isfinite().all()) or not original.numel():
+                continue
+            factor = 0.8 + 0.45 * float(torch.rand((), generator=self._rng))
+            torch.mul(original, factor, out=tensor)

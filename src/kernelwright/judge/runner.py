@@ -1,0 +1,284 @@
+"""The judge worker's end of a runner: starting it, sending calls to it, stopping and ending it.
+
+The runner (runner.cpp) is a native process that holds one sealed candidate. Whatever it does costs
+only itself: every wait has a deadline, every end has a reason that becomes a `Failure`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import struct
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.judge.conditions import environment
+from kernelwright.judge.slots import GUARD_BYTES, REGIONS, Buffer, Slots, Workspaces
+from kernelwright.types import Failure
+
+MAGIC = 0x6B77726E
+READY, DONE, FAULT, LOAD_FAILED = 1, 2, 3, 4
+RUN, PERTURB = 1, 2
+SETUP = struct.Struct("=4I5Q")
+PLACE = struct.Struct("=3Q")
+HEADER = struct.Struct("=2I")
+FAULT_REST = struct.Struct("=2Q")
+BASES = struct.Struct("=3Q")
+MAX_CALLS = 4096
+START_DEADLINE_S = 20.0
+MEMORY_BYTES = 256 << 20
+"""What a candidate may allocate beyond its workspaces and four times its inputs and outputs."""
+SYSTEM_CALLS = {
+    "x86_64": {0: "read", 1: "write", 2: "open", 9: "mmap", 10: "mprotect", 41: "socket", 56: "clone", 57: "fork",
+               58: "vfork", 59: "execve", 62: "kill", 186: "gettid", 234: "tgkill", 257: "openat", 435: "clone3"},
+    "aarch64": {56: "openat", 63: "read", 64: "write", 129: "kill", 131: "tgkill", 178: "gettid", 198: "socket",
+                220: "clone", 221: "execve", 222: "mmap", 226: "mprotect", 435: "clone3"},
+}  # fmt: skip
+THREAD_CALLS = ("clone", "clone3")
+ABORT_CALLS = ("gettid", "tgkill")
+"""What abort() begins with."""
+
+
+class RunnerStopped(Exception):
+    """The runner ended or had to be ended; `failure` says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The calls of one `run` command and what both clocks say about them, in nanoseconds."""
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    sent: int
+    """The judge's clock before the command was sent ..."""
+    received: int
+    """... and after the answer had come."""
+
+
+class Runner:
+    """One candidate's process. Stopped (SIGSTOP) except while it runs a block.
+
+    Args:
+        program: the built runner.cpp.
+        library_fd: a sealed copy of the artifact.
+        slots: the session's inputs and outputs.
+        workspaces: this candidate's scratch memory.
+        threads: OpenMP threads of its pool.
+        cpu_seconds: processor time after which the kernel ends it.
+        call_deadline_s: how long one block may take.
+
+    Raises:
+        RunnerStopped: when the library cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        program: Path,
+        library_fd: int,
+        slots: Slots,
+        workspaces: Workspaces,
+        *,
+        threads: int,
+        cpu_seconds: float,
+        call_deadline_s: float,
+    ) -> None:
+        self._slots, self._workspaces, self._call_deadline_s = slots, workspaces, call_deadline_s
+        to_read, self._control = os.pipe2(os.O_CLOEXEC)
+        self._reply, to_write = os.pipe2(os.O_CLOEXEC)
+        read_only = slots.input.read_only_fd()
+        fds = (to_read, to_write, read_only, slots.output.fd, workspaces.region.fd, library_fd)
+        self._bases = (0, 0, 0)
+        self._stopped = False
+        try:
+            self.process = subprocess.Popen(
+                [str(program), *map(str, fds)],
+                env=environment(threads),
+                pass_fds=fds,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                # In the judge worker's process group, so that killing the worker's group ends it too.
+            )
+        finally:
+            for fd in (to_read, to_write, read_only):
+                os.close(fd)
+        try:
+            self._start(threads, cpu_seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, threads: int, cpu_seconds: float) -> None:
+        buffers = (*self._slots.buffers, *self._workspaces.buffers)
+        sizes = [r.size for r in (self._slots.input, self._slots.output, self._workspaces.region)]
+        memory = MEMORY_BYTES + 4 * self._slots.slot_bytes + (16 << 20) * threads
+        setup = SETUP.pack(MAGIC, threads, len(buffers), self._slots.count, *sizes, memory, max(1, int(cpu_seconds)))
+        self._send(setup + b"".join(PLACE.pack(b.region, b.offset, b.stride) for b in buffers))
+        deadline = time.monotonic() + START_DEADLINE_S
+        self._expect(READY, deadline)
+        self._bases = BASES.unpack(self._read(BASES.size, deadline))
+
+    def run(self, slots: Sequence[int]) -> Block:
+        """Calls the candidate once on each of the slots, in order, and leaves the runner stopped.
+
+        Raises:
+            RunnerStopped: when the candidate faults, ends or takes too long.
+        """
+        assert len(slots) <= MAX_CALLS
+        message = HEADER.pack(RUN, len(slots)) + np.asarray(slots, dtype=np.uint32).tobytes()
+        self._continue()
+        deadline = time.monotonic() + self._call_deadline_s
+        sent = time.monotonic_ns()
+        self._send(message)
+        count = self._expect(DONE, deadline)
+        data = self._read(16 * len(slots), deadline)
+        received = time.monotonic_ns()
+        self._stop()
+        if count != len(slots):
+            raise RunnerStopped(_failure("protocol", f"the runner answered {count} calls instead of {len(slots)}"))
+        stamps = np.frombuffer(data, dtype=np.uint64).astype(np.int64).reshape(-1, 2)
+        return Block(stamps[:, 0], stamps[:, 1], sent, received)
+
+    def perturb(self, byte: int) -> None:
+        """Fills what malloc gives from now on with a pattern; 0 switches that off."""
+        self._send(HEADER.pack(PERTURB, byte))
+
+    def _continue(self) -> None:
+        if self._stopped:
+            self.process.send_signal(signal.SIGCONT)
+            self._stopped = False
+
+    def _stop(self) -> None:
+        """Stops every thread and waits until they are: nothing is written behind the judge's back."""
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self.process.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            self._stopped = True
+
+    def _send(self, data: bytes) -> None:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._control, view) :]
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def _read(self, count: int, deadline: float) -> bytes:
+        parts: list[bytes] = []
+        while count:
+            if not select.select([self._reply], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                self.close()
+                limit = f"{self._call_deadline_s:g} s"
+                raise RunnerStopped(_failure("timeout", f"the kernel took longer than {limit}; it was killed"))
+            part = os.read(self._reply, min(count, 1 << 16))
+            if not part:
+                raise self._ended()
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    def _expect(self, kind: int, deadline: float) -> int:
+        found, count = HEADER.unpack(self._read(HEADER.size, deadline))
+        if found == FAULT:
+            address, call = FAULT_REST.unpack(self._read(FAULT_REST.size, deadline))
+            self.close()
+            raise RunnerStopped(self._explain(count, address, call))
+        if found == LOAD_FAILED:
+            why = self._read(min(count, 4096), deadline).decode(errors="replace")
+            self.close()
+            raise RunnerStopped(Failure(stage="load", kind="load", message=f"the library cannot be loaded: {why}"))
+        if found != kind:
+            self.close()
+            raise RunnerStopped(_failure("protocol", f"the runner sent an answer of kind {found}, not {kind}"))
+        return int(count)
+
+    def _ended(self) -> RunnerStopped:
+        self.process.wait()
+        code = self.process.returncode
+        if code == -signal.SIGXCPU or code == -signal.SIGKILL:
+            return RunnerStopped(_failure("timeout", "the kernel used up its processor time, or was killed"))
+        if code < 0:
+            return RunnerStopped(_failure("signal", f"the kernel ended its process by {signal.Signals(-code).name}"))
+        return RunnerStopped(_failure("exit", f"the kernel ended its process with status {code}"))
+
+    def _explain(self, number: int, address: int, call: int) -> Failure:
+        if number == signal.SIGSYS:
+            name = SYSTEM_CALLS.get(os.uname().machine, {}).get(call, f"number {call}")
+            if name in THREAD_CALLS:
+                message = "the kernel started a thread or process; use one team size in all OpenMP regions"
+                return _failure("thread", message)
+            if name in ABORT_CALLS:
+                return _failure("abort", "the kernel gave up: abort() or a failed assertion")
+            return _failure("syscall", f"the kernel made a system call ({name}); it may only compute")
+        name = signal.Signals(number).name
+        regions = (self._slots.input, self._slots.output, self._workspaces.region)
+        for base, region, title in zip(self._bases, regions, REGIONS, strict=True):
+            if base and base <= address < base + region.size:
+                where = _nearest((*self._slots.buffers, *self._workspaces.buffers), title, address - base)
+                if title == "input":
+                    return _failure("input-written", f"the kernel wrote to its inputs ({where}); they are read-only")
+                return _failure("signal", f"the kernel failed with {name} at {where}")
+            if base and base - (1 << 16) <= address < base + region.size + (1 << 16):
+                return _failure("out-of-bounds", f"the kernel left the {title} memory ({name})")
+        hint = (
+            " (a null pointer, perhaps from a failed allocation)" if address < 4096 and number == signal.SIGSEGV else ""
+        )
+        return _failure("signal", f"the kernel failed with {name} at address {address:#x}{hint}")
+
+    def close(self) -> None:
+        """Ends the process and gives the channel back; harmless when done before."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+        for fd in (self._control, self._reply):
+            if fd >= 0:
+                os.close(fd)
+        self._control = self._reply = -1
+
+
+def sealed_copy(path: Path) -> int:
+    """Returns a descriptor of an immutable copy of a file."""
+    data = path.read_bytes()
+    fd = os.memfd_create("kernelwright-library", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    _seal(fd)
+    return fd
+
+
+def _seal(fd: int) -> None:
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+
+
+def _failure(kind: str, message: str) -> Failure:
+    return Failure(stage="run", kind=kind, message=message)
+
+
+def _nearest(buffers: Sequence[Buffer], title: str, offset: int) -> str:
+    inside = [b for b in buffers if REGIONS[b.region] == title]
+    for buffer in inside:
+        relative = offset - buffer.offset
+        slot = relative // buffer.stride if buffer.stride else 0
+        within = relative - slot * buffer.stride
+        if slot >= 0 and 0 <= within < buffer.size:
+            return f"byte {within} of {buffer.name}"
+        if slot >= 0 and -GUARD_BYTES <= within < buffer.size + GUARD_BYTES:
+            return f"just outside {buffer.name}"
+    return f"byte {offset} of the {title} memory"

@@ -1,0 +1,84 @@
+"""What outputs depend on, found by differentiating the reference once.
+
+Two facts come from it: how many numbers an output element depends on (how long its sums are), and
+how many bytes of the inputs no right kernel can leave unread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from kernelwright.errors import SourceError
+from kernelwright.judge.slots import bytes_of
+from kernelwright.reference_program import Reference, state_of
+from kernelwright.types import Problem
+
+PROBES = 3
+"""Output elements whose gradients are looked at: first, middle, last."""
+
+
+class Sensitivity:
+    """Gradients of one reference on one draw; every fact falls back to a safe value where there are none.
+
+    Args:
+        problem: whose tensors these are.
+        reference: the loaded reference.
+        inputs: a draw of ordinary values.
+        seed: of the module whose own initialisation is used.
+    """
+
+    def __init__(self, problem: Problem, reference: Reference, inputs: Sequence[torch.Tensor], seed: int) -> None:
+        self._problem = problem
+        module = reference.make_module(seed)
+        self._leaves = [t.clone().requires_grad_(t.is_floating_point()) for t in inputs]
+        state = [t for _, t in state_of(module)]
+        for tensor in state:
+            tensor.requires_grad_(tensor.is_floating_point())
+        self._floats = [t for t in (*self._leaves, *state) if t.requires_grad]
+        try:
+            self._outputs = reference.call(module, self._leaves)
+        except SourceError:
+            self._outputs = ()  # some references cannot be differentiated
+
+    def fan_in(self) -> tuple[float, ...]:
+        """Returns for each output the largest number of elements that one of its elements depends on.
+
+        Where gradients do not say (integers, kinks): input elements for each output element.
+        """
+        found = []
+        for index, spec in enumerate(self._problem.outputs):
+            most = max((math.prod(s.shape) for s in self._problem.inputs + self._problem.parameters), default=1)
+            counts = [0.0]
+            for place in {0, math.prod(spec.shape) // 2, math.prod(spec.shape) - 1}:
+                counts.append(self._depends_on(index, place))
+            found.append(max(1.0, max(counts) or most / max(1, math.prod(spec.shape))))
+        return tuple(found)
+
+    def must_move_bytes(self) -> int:
+        """Returns bytes that no right kernel can leave unmoved.
+
+        Every output element is written; an input element whose change changes an output is read. The
+        gradient of a random mix of the outputs finds those, so that a gather's table does not count
+        as read. Elements without gradient may have to be read as well: this is a lower bound.
+        """
+        outputs = [t for t in self._outputs if t.requires_grad]
+        gradients = self._gradients(outputs, [torch.randn_like(t) for t in outputs]) if outputs else []
+        read = sum(int(g.count_nonzero()) * g.element_size() for g in gradients)
+        return sum(bytes_of(spec) for spec in self._problem.outputs) + read
+
+    def _depends_on(self, index: int, place: int) -> float:
+        if index >= len(self._outputs) or not self._outputs[index].requires_grad or place < 0:
+            return 0.0
+        picked = torch.zeros_like(self._outputs[index])
+        picked.view(-1)[place] = 1.0
+        return float(sum(int(g.count_nonzero()) for g in self._gradients([self._outputs[index]], [picked])))
+
+    def _gradients(self, outputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        try:
+            found = torch.autograd.grad(outputs, self._floats, weights, retain_graph=True, allow_unused=True)
+        except RuntimeError:
+            return []
+        return [g for g in found if g is not None]

@@ -1,0 +1,224 @@
+"""How fast: rounds of alternating blocks, every contender on the same bytes in every round.
+
+Protocol of a round. A random set of slots gets fresh contents and poisoned outputs. Contenders take
+their turns in random order, each calling itself once on each of a number of these slots that takes
+about `block_us`; eager has two turns, whose ratio is the noise floor (A/A). The candidate's process
+is stopped while others run; a pause lets the threads of the one before fall asleep. A block's time
+is the mean over its calls (so that work cannot hide in a few of them); where more than half of the
+slots stay unused, the first calls are made but not counted (lead), since waking threads is
+nobody's work. Afterwards outputs of randomly chosen slots are compared with the reference's.
+
+The result is the median over rounds, and ratios taken within each round, with bootstrap intervals
+(statistics.py). Not here: what the numbers mean for a claim (report).
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernelwright.judge import statistics
+from kernelwright.judge.baselines import EAGER, Baseline
+from kernelwright.judge.integrity import block_time_us, clock_fault
+from kernelwright.judge.runner import MAX_CALLS, Block, Runner
+from kernelwright.judge.slots import POISONS, Slots
+from kernelwright.types import Comparison, Measurement, Policy
+
+CANDIDATE = "candidate"
+AGAIN = "eager again"
+SETTLE_S = 0.0006
+"""Longer than an idle OpenMP thread looks for work under conditions.SPIN_COUNT (measured: docs/facts.md)."""
+LEAD = 2
+BAIT = 4
+"""Slots of each round that nobody calls: their outputs must keep the poison."""
+MOST_CALLS = 1024
+MOST_ROUNDS_FACTOR = 4
+"""Rounds whose block the two clocks disagree on are made again, up to this multiple of the policy's rounds: on a busy
+machine the judge itself may have been interrupted."""
+
+
+@dataclass
+class Samples:
+    """What the rounds gave."""
+
+    times_us: dict[str, list[float]] = field(default_factory=dict)
+    """Mean time of a call, for each contender and each kept round."""
+    calls: dict[str, int] = field(default_factory=dict)
+    clock_faults: list[str] = field(default_factory=list)
+    bait_taken: str = ""
+    rounds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The slots of one contender in one round."""
+
+    slots: tuple[int, ...]
+    lead: int
+
+
+def calls_for(estimate_us: float, block_us: float, slots: int) -> Turn:
+    """Returns how many slots a block takes and how many of its first calls do not count."""
+    calls = max(1, min(round(block_us / max(estimate_us, 0.05)), MOST_CALLS, MAX_CALLS - LEAD, slots))
+    lead = LEAD if 2 * (calls + LEAD) <= slots else 0
+    return Turn(tuple(range(calls + lead)), lead)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps Python's collector out of the measurement."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def latency_ns(runner: Runner, *, repeats: int = 15) -> float:
+    """Returns the usual time of a command without calls, by the judge's clock."""
+    blocks = [runner.run(()) for _ in range(repeats)]
+    return float(np.median([b.received - b.sent for b in blocks]))
+
+
+def run_rounds(
+    policy: Policy,
+    *,
+    slots: Slots,
+    baselines: Sequence[Baseline],
+    refresh: Callable[[Sequence[int]], None],
+    inspect: Callable[[Sequence[int]], str | None],
+    rng: np.random.Generator,
+    runner: Runner | None = None,
+    estimate_us: float = 0.0,
+    deadline: float = float("inf"),
+) -> tuple[Samples, str | None]:
+    """Returns the samples, and what was wrong with an output of a timed call, None when nothing was.
+
+    Args:
+        policy: how many rounds, how long a block.
+        slots: shared inputs and outputs.
+        baselines: contenders in this process; eager has two turns.
+        refresh: gives slots fresh contents.
+        inspect: looks at the candidate's outputs on the slots of its last block.
+        rng: the session's secret generator.
+        runner: the candidate, None to time baselines only.
+        estimate_us: the candidate's time as the correctness runs saw it.
+        deadline: no round begins after this `time.monotonic()` moment.
+    """
+    turns = {b.name: calls_for(b.estimate_us, policy.block_us, slots.count) for b in baselines}
+    by_name = {b.name: b for b in baselines}
+    if EAGER in turns:
+        turns[AGAIN], by_name[AGAIN] = turns[EAGER], by_name[EAGER]
+    if runner:
+        turns[CANDIDATE] = calls_for(estimate_us, policy.block_us, slots.count)
+    samples = Samples(times_us={name: [] for name in turns})
+    samples.calls = {name: len(turn.slots) - turn.lead for name, turn in turns.items()}
+    pause = latency_ns(runner) if runner else 0.0
+    needed = min(slots.count, max(len(t.slots) for t in turns.values()))
+    while samples.rounds - len(samples.clock_faults) < policy.rounds:
+        if time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
+            break
+        order = rng.permutation(slots.count).tolist()
+        chosen, bait = order[:needed], order[needed : needed + BAIT]
+        refresh(chosen)
+        times: dict[str, float] = {}
+        block: Block | None = None
+        mine: list[int] = []
+        if runner:
+            mine = rng.permutation(chosen).tolist()[: len(turns[CANDIDATE].slots)]
+            slots.poison((*mine, *bait), POISONS[0])
+        with quiet():
+            for name in rng.permutation(sorted(turns)).tolist():
+                time.sleep(SETTLE_S)
+                if name == CANDIDATE and runner:
+                    block = runner.run(mine)
+                    continue
+                picked = rng.permutation(chosen).tolist()[: len(turns[name].slots)]
+                spent = by_name[name].run(picked)[turns[name].lead :]
+                times[name] = sum(spent) / len(spent) / 1e3
+        samples.rounds += 1
+        if block is not None:
+            if any(not slots.holds(slot, POISONS[0]) for slot in bait):
+                samples.bait_taken = "outputs of a call that was never made were written"
+                break
+            if fault := inspect(mine):
+                return samples, fault
+            if reason := clock_fault(block):
+                samples.clock_faults.append(reason)
+                continue
+            times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause)
+        for name, spent_us in times.items():
+            samples.times_us[name].append(spent_us)
+    return samples, None
+
+
+def measurements(
+    samples: Samples, policy: Policy, *, workload: str, cold: bool, threads: int
+) -> tuple[Measurement, ...]:
+    """Returns each contender's median with its interval; eager's two turns count as one."""
+    made = []
+    for name, times in _merged(samples).items():
+        if not len(times):
+            continue
+        median, low, high = statistics.interval_of_median(times, confidence=policy.confidence)
+        made.append(
+            Measurement(
+                contender=name,
+                workload=workload,
+                mode="cold" if cold else "warm",
+                median_us=median,
+                low_us=low,
+                high_us=high,
+                samples=len(times),
+                calls=samples.calls[name],
+                method=method_of(name, policy, cold=cold, threads=threads),
+            )
+        )
+    return tuple(made)
+
+
+def comparisons(samples: Samples, policy: Policy) -> tuple[Comparison, ...]:
+    """Returns the candidate against each baseline, from ratios within rounds."""
+    merged = _merged(samples)
+    ours = merged.pop(CANDIDATE, np.empty(0))
+    made = []
+    for name, times in merged.items():
+        if len(ours) and len(times):
+            ratio, low, high = statistics.interval_of_ratio(times, ours, confidence=policy.confidence)
+            made.append(Comparison(baseline=name, speedup=ratio, low=low, high=high))
+    return tuple(made)
+
+
+def noise(samples: Samples, policy: Policy) -> float | None:
+    """Returns the half-width of the A/A interval round 1, None where eager was not timed."""
+    first, second = samples.times_us.get(EAGER), samples.times_us.get(AGAIN)
+    return statistics.noise_of(first, second, confidence=policy.confidence) if first and second else None
+
+
+def _merged(samples: Samples) -> dict[str, statistics.Numbers]:
+    merged = {name: np.asarray(times) for name, times in samples.times_us.items() if name != AGAIN}
+    if samples.times_us.get(AGAIN):
+        merged[EAGER] = (merged[EAGER] + np.asarray(samples.times_us[AGAIN])) / 2.0
+    return merged
+
+
+def method_of(name: str, policy: Policy, *, cold: bool, threads: int) -> str:
+    """Returns the statement of how a time was taken, ready for a report."""
+    where = (
+        "called from a native process of its own, outputs given"
+        if name == CANDIDATE
+        else "called from Python under inference_mode, outputs allocated by torch"
+    )
+    memory = (
+        "slots rotate through at least twice the last-level cache" if cold else "slots rotate through the cache (warm)"
+    )
+    return (
+        f"CLOCK_MONOTONIC round each call; mean of a block of about {policy.block_us / 1e3:g} ms, median over "
+        f"{policy.rounds} rounds of blocks in random order; {where}; {threads} threads; {memory}; inputs fresh in "
+        f"every round; {policy.confidence:.0%} percentile bootstrap over rounds"
+    )

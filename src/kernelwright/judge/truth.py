@@ -1,0 +1,94 @@
+"""What is right: the reference evaluated in float64 on the already rounded inputs and parameters.
+
+Conversions to narrower floating types inside the reference (`x.float()`, `dtype=torch.bfloat16`)
+are widened as well: they belong to how the reference computes, not to what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.reference_program import Reference, state_of
+
+NARROW = (torch.float32, torch.float16, torch.bfloat16)
+UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
+"""Of the arithmetic that a dtype deserves: half-precision tensors are expected to be summed in float32."""
+
+
+class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While active, operators that would make or use narrow floating tensors use float64 instead."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = {key: _wide(item) for key, item in (kwargs or {}).items()}
+        return func(*(_wide(item) for item in args), **kwargs)
+
+
+def _wide(item: Any) -> Any:
+    if isinstance(item, torch.dtype):
+        return torch.float64 if item in NARROW else item
+    if isinstance(item, torch.Tensor):
+        return item.double() if item.dtype in NARROW else item
+    if isinstance(item, list | tuple):
+        made = [_wide(element) for element in item]
+        return made if isinstance(item, list) else tuple(made)
+    return item
+
+
+def arithmetic_roundoff(dtype: torch.dtype) -> float:
+    """Returns the unit round-off of the arithmetic expected for a dtype."""
+    return UNIT_ROUNDOFF.get(dtype, 2.0**-24)
+
+
+def set_state(module: torch.nn.Module, values: Iterable[torch.Tensor]) -> None:
+    """Copies values into a module's parameters and buffers, in the order of `state_of`."""
+    for (_, tensor), value in zip(state_of(module), values, strict=True):
+        tensor.copy_(value)
+
+
+class Truth:
+    """Evaluates one reference in float64 and in its own precision."""
+
+    def __init__(self, reference: Reference, seed: int) -> None:
+        self._reference = reference
+        self._wide = reference.make_module(seed, torch.float64)
+        self._own = reference.make_module(seed)
+
+    @torch.no_grad()
+    def exact(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Returns the outputs in float64 (integers and booleans as they are)."""
+        set_state(self._wide, parameters)
+        with Widened():  # type: ignore[no-untyped-call]
+            outputs = self._reference.call(self._wide, [_fresh_wide(t) for t in inputs])
+        return tuple(t.detach().contiguous() for t in outputs)
+
+    @torch.no_grad()
+    def own(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Returns the outputs in the reference's own precision."""
+        set_state(self._own, parameters)
+        outputs = self._reference.call(self._own, [t.clone() for t in inputs])
+        return tuple(t.detach().clone(memory_format=torch.contiguous_format) for t in outputs)
+
+    def nearby(
+        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], *, relative: float, seed: int
+    ) -> tuple[torch.Tensor, ...]:
+        """Returns the truth for inputs and parameters each changed by one rounding of either sign."""
+        generator = torch.Generator().manual_seed(seed)
+        return self.exact(
+            [nudge(t, relative, generator) for t in inputs], [nudge(t, relative, generator) for t in parameters]
+        )
+
+
+def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
+    """Returns a float64 copy with every element multiplied by 1 ± `relative`; other dtypes as they are."""
+    if not tensor.is_floating_point():
+        return tensor
+    signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8) * 2 - 1
+    return tensor.double() * (1.0 + relative * signs)
+
+
+def _fresh_wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float64, copy=True) if tensor.is_floating_point() else tensor.clone()

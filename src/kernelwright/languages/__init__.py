@@ -1,0 +1,22 @@
+"""Languages: how sources and a launch plan become an artifact, and where that happens.
+
+Not here: loading an artifact, which only the judge's runner does.
+"""
+
+from kernelwright.languages.builder import Builder
+from kernelwright.languages.hardware import detect_target
+from kernelwright.languages.kernel_file import candidate_from_file, skeleton
+from kernelwright.languages.plan import check_plan
+from kernelwright.languages.program import build_program
+from kernelwright.languages.table import load, names
+
+__all__ = [
+    "Builder",
+    "build_program",
+    "candidate_from_file",
+    "check_plan",
+    "detect_target",
+    "load",
+    "names",
+    "skeleton",
+]

@@ -1,0 +1,133 @@
+"""Running a compiler with bounds on time, memory, file size and processes.
+
+**Covers**: wall-clock and CPU time, address space, size of each file written, number of
+processes, core dumps, a clean environment, a temporary folder of its own.
+**Does not cover**: the network and the rest of the file system: a compiler runs no code of the
+candidate, and the gate keeps it from naming other files.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from kernelwright.types import value
+
+# A shell sets the limits and becomes the compiler: nothing runs unlimited for even a moment, and
+# no Python code runs between fork and exec. -p is the process limit in dash, -u in bash.
+SHELL = (
+    'ulimit -c 0; ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; '
+    '{ ulimit -p "$4" || ulimit -u "$4"; } ; shift 4; exec 2>&1; exec "$@"'
+)
+OUTPUT_LIMIT_BYTES = 1 << 18
+BLOCK_BYTES = 512
+
+
+@value
+class Limits:
+    """What one compiler process may use."""
+
+    time_s: float = 60.0
+    """Wall-clock time of one command."""
+    memory_bytes: int = 3 << 30
+    """Address space of each process."""
+    file_bytes: int = 1 << 27
+    """Size of each file that is written."""
+    processes: int = 1024
+    """Processes and threads beyond those that the machine already runs."""
+
+
+@value
+class Ended:
+    """How a bounded command ended."""
+
+    status: int | None
+    """Exit status, negative for a signal; None when it was killed at its deadline."""
+    output: str
+    """What it printed, cut to 256 KiB."""
+
+
+def run(command: list[str], *, folder: Path, temporary: Path, limits: Limits, stdin: str = "") -> Ended:
+    """Runs a command in `folder` and returns how it ended.
+
+    The command stays in the caller's process group, so that whoever kills a build worker's group
+    takes its compiler along; at the deadline the whole tree below the command is killed.
+    """
+    temporary.mkdir(exist_ok=True)
+    given, printed = temporary / "stdin", temporary / "printed"
+    given.write_text(stdin)
+    bounds = (
+        max(1, round(limits.time_s)),
+        limits.memory_bytes // 1024,
+        limits.file_bytes // BLOCK_BYTES,
+        _running() + limits.processes,
+    )
+    with given.open("rb") as source, printed.open("wb") as sink:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", SHELL, "sh", *map(str, bounds), *command],
+            cwd=folder,
+            env=_clean_environment(command[0], temporary),
+            stdin=source,
+            stdout=sink,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            status: int | None = process.wait(limits.time_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            if process.returncode is None:
+                kill_tree(process.pid)
+                process.wait()
+    with printed.open("rb") as file:
+        output = file.read(OUTPUT_LIMIT_BYTES).decode(errors="replace")
+    return Ended(status=status, output=output)
+
+
+def kill_tree(root: int) -> None:
+    """Kills a process and everything below it; each is stopped before its children are listed."""
+    found, position = [root], 0
+    while position < len(found):
+        _signal(found[position], signal.SIGSTOP)
+        found += [child for child in _children(found[position]) if child not in found]
+        position += 1
+    for process in reversed(found):
+        _signal(process, signal.SIGKILL)
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent:
+                found.append(int(folder.name))
+    return found
+
+
+def _signal(process: int, number: signal.Signals) -> None:
+    try:
+        os.kill(process, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _running() -> int:
+    """Processes and threads on the machine now: the kernel's limit counts all of a user's together."""
+    return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+
+
+def _clean_environment(program: str, temporary: Path) -> dict[str, str]:
+    folders = dict.fromkeys((os.path.dirname(program) or "/usr/bin", "/usr/local/bin", "/usr/bin", "/bin"))
+    return {
+        "PATH": ":".join(folders),
+        "LC_ALL": "C",
+        "TMPDIR": str(temporary),
+        "HOME": str(temporary),
+        "SOURCE_DATE_EPOCH": "0",
+    }

@@ -1,0 +1,199 @@
+"""A pool of build workers: candidates in, artifacts or failures out, in order.
+
+The parent compiles nothing; its threads only wait for workers.
+Not here: what a worker does (worker.py), and the identity and place of results (cache.py).
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+
+from kernelwright.errors import KernelwrightError, UserError, WorkerDied
+from kernelwright.languages import cache, table
+from kernelwright.languages.hardware import find_compiler
+from kernelwright.languages.plan import check_plan
+from kernelwright.process import DeadlineExceeded, Worker
+from kernelwright.types import Artifact, Candidate, Failure, Problem, Target, digest
+
+WORKER = "kernelwright.languages.worker"
+DEADLINE_S = 240.0
+"""Two compiler runs and an inspection, each with its own shorter limit, fit into this."""
+ATTEMPTS = 2
+"""A candidate whose worker died is tried once more, since the worker may have died of something else."""
+Outcome = Artifact | Failure
+
+
+class Builder:
+    """Builds candidates for one target, with workers that stay alive between batches.
+
+    **Covers**: order, duplicates (compiled once), the cache, dead workers (replaced), Ctrl-C.
+    **Does not cover**: loading what was built.
+
+    Args:
+        target: where the artifacts will run; its threads say how many workers there are.
+        workers: another number of workers.
+        deadline_s: a worker that takes longer for one candidate is killed.
+
+    Raises:
+        MissingTool: when there is no C++ compiler.
+        UserError: when the cache's folder cannot be made.
+    """
+
+    def __init__(self, target: Target, *, workers: int | None = None, deadline_s: float = DEADLINE_S) -> None:
+        find_compiler()
+        cache.prepare(cache.folder())
+        self.target = target
+        self.count = max(1, workers if workers is not None else target.threads)
+        self.deadline_s = deadline_s
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        cache.tidy()
+
+    def build(self, problem: Problem, candidates: Sequence[Candidate]) -> tuple[Outcome, ...]:
+        """Returns one artifact or failure for each candidate, in their order.
+
+        Raises:
+            UserError: for a language that does not exist.
+            KernelwrightError: when a worker failed for a reason that is ours.
+            KeyboardInterrupt: at Ctrl-C, after the workers are gone; finished builds stay in the cache.
+        """
+        outcomes: dict[int, Outcome] = {}
+        jobs: dict[str, list[int]] = {}
+        for index, candidate in enumerate(candidates):
+            known = self._known(problem, candidate)
+            if isinstance(known, str):
+                jobs.setdefault(known, []).append(index)
+            else:
+                outcomes[index] = known
+        for key, outcome in self._run(problem, {key: candidates[found[0]] for key, found in jobs.items()}).items():
+            for index in jobs[key]:
+                outcomes[index] = _for_candidate(outcome, candidates[index])
+        return tuple(outcomes[index] for index in range(len(candidates)))
+
+    def _known(self, problem: Problem, candidate: Candidate) -> Outcome | str:
+        """What can be said without a worker, or the key of the build."""
+        if fault := check_plan(problem, candidate):
+            return fault
+        if candidate.problem != digest(problem):
+            message = "the candidate was made for another problem; make it again from this one"
+            return Failure(stage="plan", kind="problem", message=message)
+        key = table.load(candidate.language).key(problem, candidate, self.target)
+        if isinstance(key, Failure):
+            return key
+        return cache.find(key, candidate) or key
+
+    def _run(self, problem: Problem, jobs: dict[str, Candidate]) -> dict[str, Outcome]:
+        todo: queue.SimpleQueue[tuple[str, Candidate]] = queue.SimpleQueue()
+        for job in jobs.items():
+            todo.put(job)
+        done: dict[str, Outcome] = {}
+        faults: list[Exception] = []
+        threads = [
+            threading.Thread(target=self._work, args=(problem, todo, done, faults), daemon=True)
+            for _ in range(min(self.count, len(jobs)))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            self.close()
+            raise
+        if faults:
+            raise faults[0]
+        return done
+
+    def _work(
+        self,
+        problem: Problem,
+        todo: queue.SimpleQueue[tuple[str, Candidate]],
+        done: dict[str, Outcome],
+        faults: list[Exception],
+    ) -> None:
+        while not faults and not self._closed:
+            try:
+                key, candidate = todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done[key] = self._build_one(problem, candidate, key)
+            except Exception as error:  # noqa: BLE001  (raised again by the thread that asked)
+                faults.append(error)
+
+    def _build_one(self, problem: Problem, candidate: Candidate, key: str) -> Outcome:
+        end = ""
+        for _ in range(ATTEMPTS):
+            worker = self._take()
+            try:
+                outcome = worker.request(
+                    "build",
+                    deadline_s=self.deadline_s,
+                    problem=problem,
+                    candidate=candidate,
+                    target=self.target,
+                    key=key,
+                )
+            except DeadlineExceeded:
+                message = f"the build took longer than {self.deadline_s:.0f} s and was killed"
+                return Failure(stage="build", kind="timeout", message=message)
+            except WorkerDied as death:
+                end = death.message
+                continue
+            finally:
+                self._give_back(worker)
+            if not isinstance(outcome, Artifact | Failure):
+                raise KernelwrightError(f"a build worker answered with a {type(outcome).__name__}")
+            return outcome
+        message = f"building it ended {ATTEMPTS} build workers: {end}"
+        return Failure(stage="build", kind="signal", message=message)
+
+    def _take(self) -> Worker:
+        with self._lock:
+            if self._closed:
+                raise UserError("the builder was closed", "make a new one")
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.alive:
+                    break
+                worker.close()
+            else:
+                worker = Worker(WORKER)
+            self._busy.add(worker)
+            return worker
+
+    def _give_back(self, worker: Worker) -> None:
+        with self._lock:
+            self._busy.discard(worker)
+            if worker.alive and not self._closed:
+                self._idle.append(worker)
+                return
+        worker.close()
+
+    def close(self) -> None:
+        """Kills all workers and whatever they are compiling."""
+        with self._lock:
+            self._closed = True
+            for worker in self._busy:
+                worker.kill()  # its thread closes it
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close()
+
+    def __enter__(self) -> Builder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        cache.tidy()
+
+
+def _for_candidate(outcome: Outcome, candidate: Candidate) -> Outcome:
+    return cache.for_candidate(outcome, candidate) if isinstance(outcome, Artifact) else outcome

@@ -1,0 +1,348 @@
+"""The loop that joins search, judge and store: ask, judge, append, tell; then choose and report.
+
+Stopping and starting again loses nothing: strategies are functions of seed and records, the seed is
+kept with the run, and what the store knows is told without judging it again.
+Not here: what is proposed (search, experts), what is right and fast (judge), what is shown (report).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+from kernelwright import experts
+from kernelwright.graph import Capture, Graph
+from kernelwright.judge import MEASURE, REPORT, SCREEN, Judge
+from kernelwright.run.outputs import write_best
+from kernelwright.run.result import (
+    Answer,
+    Event,
+    Result,
+    Row,
+    Stopped,
+    best_baseline,
+    counted,
+    ordered,
+    verdict_of,
+)
+from kernelwright.run.session import JudgeFactory, Judging, OnEvent, Session, described
+from kernelwright.search import Chain, Strategy
+from kernelwright.search.evolve import Evolve
+from kernelwright.search.tune import Tune
+from kernelwright.store import Store
+from kernelwright.types import (
+    Candidate,
+    Judgement,
+    Measurement,
+    Policy,
+    Problem,
+    Proposal,
+    Record,
+    Refusal,
+    Target,
+    Template,
+    digest,
+    replace,
+    value,
+)
+
+__all__ = ["BUILT_IN", "Event", "Parts", "Result", "Row", "judge_candidate", "optimize", "recall", "write_best"]
+
+FINALISTS = 3
+TUNE_LIMITS = (24, 64)
+"""Least and most proposals that `tune` may make."""
+PROPOSALS_PER_S = 0.7
+"""Proposals that `tune` plans for in a second of budget: what building and judging took on two cores."""
+
+
+class Offer(Protocol):
+    """What the experts return: templates and refusals."""
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """What can be emitted."""
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What cannot, and why."""
+
+
+class Experts(Protocol):
+    """Turns a graph into templates, as `experts.templates` does."""
+
+    def __call__(self, problem: Problem, graph: Graph, *, target: Target) -> Offer:
+        """Returns templates and refusals."""
+
+
+@value
+class Parts:
+    """What `optimize` joins."""
+
+    experts: Experts
+    judge: JudgeFactory
+    screen: Policy
+    measure: Policy
+    report: Policy
+
+    @property
+    def final(self) -> Policy:
+        """The finalists' policy: `measure` again, on runs that had no part in making them finalists."""
+        return replace(self.measure, name="final")
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """All policies, the most thorough last."""
+        return self.screen, self.measure, self.final, self.report
+
+
+BUILT_IN = Parts(experts=experts.templates, judge=Judge, screen=SCREEN, measure=MEASURE, report=REPORT)
+"""What kernelwright brings along."""
+
+
+def optimize(
+    capture: Capture,
+    target: Target,
+    *,
+    store: Store,
+    budget_s: float,
+    parts: Parts = BUILT_IN,
+    seed: int | None = None,
+    on_event: OnEvent | None = None,
+) -> Result:
+    """Returns the fastest kernel that survived the judge, or the baseline where none is faster.
+
+    Args:
+        capture: the problem and its graph.
+        target: where the kernel is to run.
+        store: what is in it already is not judged again.
+        budget_s: seconds of searching; the judge's preparation does not count, and the final judgements
+            of at most three candidates come after it.
+        parts: the experts, the judge and its policies.
+        seed: None goes on with the seed of the last run of this problem here, or draws one.
+        on_event: called with each line of progress, from this thread.
+    """
+    store.put(capture)
+    run = store.begin_run("optimize", capture.problem, target, seed=seed)
+    session = Session(capture.problem, target, store=store, policies=parts.policies, on_event=on_event)
+    templates, refusals = _templates(capture, target, parts)
+    session.say("start", f"{capture.problem.name}: {len(templates)} templates, seed {run.seed}")
+    work = _Optimisation(session, parts, templates, budget_s=budget_s, seed=run.seed)
+    work.run()
+    result = work.result(refusals, notes=capture.notes)
+    session.say("end", result.why)
+    return result
+
+
+def recall(store: Store, *, parts: Parts = BUILT_IN) -> tuple[Result, ...]:
+    """Returns what the store knows of each problem on each target, the latest run last; judges nothing.
+
+    Records under other policies than those of `parts` are left out: their numbers are of another kind.
+    """
+    captures = {digest(capture.problem): capture for capture in store.values("Capture")}
+    latest = {(run.problem, run.target): run for run in store.runs() if run.problem in captures}
+    results = []
+    for run in sorted(latest.values(), key=lambda run: run.id):
+        capture, target = captures[run.problem], store.get(run.target)
+        session = Session(capture.problem, target, store=store, policies=parts.policies)
+        work = _Optimisation(session, parts, (), budget_s=0.0, seed=run.seed)
+        work.remember()
+        _, refusals = _templates(capture, target, parts)
+        results.append(work.result(refusals, notes=capture.notes))
+    return tuple(results)
+
+
+def _templates(capture: Capture, target: Target, parts: Parts) -> tuple[tuple[Template, ...], tuple[Refusal, ...]]:
+    if capture.graph is None:
+        return (), (Refusal(subject=capture.problem.name, reason=capture.reason or "there is no graph"),)
+    offer = parts.experts(capture.problem, capture.graph, target=target)
+    return offer.templates, offer.refusals
+
+
+def strategy(templates: tuple[Template, ...], *, seed: int, budget_s: float) -> Strategy:
+    """Returns the default strategy: `tune`, sized to the budget, then `evolve` from what it found."""
+    least, most = TUNE_LIMITS
+    limit = int(min(most, max(least, PROPOSALS_PER_S * budget_s)))
+    tune = Tune(templates, seed=seed, limit=limit)
+    return Chain(tune, lambda told: Evolve(templates, seed=seed, told=told), name="tune then evolve")
+
+
+class _Optimisation:
+    """One call of `optimize` between its start and its result."""
+
+    def __init__(
+        self, session: Session, parts: Parts, templates: tuple[Template, ...], *, budget_s: float, seed: int
+    ) -> None:
+        self._session = session
+        self._parts = parts
+        self._budget_s = budget_s
+        self._seed = seed
+        self._strategy = strategy(templates, seed=seed, budget_s=budget_s)
+        self._stopped: Stopped = "finished"
+        self._best: Candidate | None = None
+        self._report: Record | None = None
+        self._baselines: tuple[Measurement, ...] = ()
+
+    def remember(self) -> None:
+        """Takes everything from the store and judges nothing."""
+        self._session.load()
+        self._recall()
+        self._stopped = "finished" if self._report else "interrupted"
+
+    def run(self) -> None:
+        """Searches, chooses and reports; Ctrl-C ends whichever of them it meets."""
+        session = self._session
+        try:
+            with self._parts.judge(session.problem, session.target, on_event=session.hear) as judge:
+                self._search(judge)
+                self._choose(judge)
+        except KeyboardInterrupt:
+            self._stopped = "interrupted"
+            self._recall()
+
+    def _search(self, judge: Judging) -> None:
+        start_s = time.monotonic()
+        while batch := self._strategy.ask():
+            for policy, proposals in self._by_policy(batch):
+                before = self._session.judged
+                with contextlib.closing(self._session.judge(judge, tuple(proposals), policy)) as records:
+                    for candidate, record in records:
+                        self._strategy.tell(((proposals[candidate], record),))
+                        # What comes from the store is free, and so is what the judge prepares.
+                        spent_s = time.monotonic() - start_s - self._session.preparing_s
+                        if self._session.judged > before and spent_s >= self._budget_s:
+                            self._stopped = "budget"
+                            return
+
+    def _by_policy(self, batch: tuple[Proposal, ...]) -> Iterator[tuple[Policy, dict[Candidate, Proposal]]]:
+        for policy, effort in ((self._parts.screen, "screen"), (self._parts.measure, "measure")):
+            if proposals := {p.candidate: p for p in batch if p.effort == effort}:
+                yield policy, proposals
+
+    # ------------------------------------------------------------------ choose, report
+
+    def _choose(self, judge: Judging) -> None:
+        """Judges the finalists anew, takes the fastest of them, and judges it once more for the report."""
+        parts, session = self._parts, self._session
+        finalists = self._finalists()
+        if len(finalists) > 1:
+            session.say("stage", f"choosing between {len(finalists)} finalists on new runs")
+            for _ in session.judge(judge, finalists, parts.final):
+                pass
+            finalists = tuple(c for c in session.fastest(parts.final) if c in finalists)
+        for candidate in finalists:
+            session.say("stage", "judging the chosen kernel once more, for the report")
+            for _, record in session.judge(judge, (candidate,), parts.report):
+                if record.passed:
+                    self._best, self._report = candidate, record
+                    return
+        session.say("stage", "no kernel to report; timing the baselines")
+        # Nothing is checked, so one family of inputs will do.
+        alone = replace(parts.report, name="baselines", families=parts.report.families[:1], draws=1)
+        session.prepare(judge, alone)
+        self._baselines = judge.baselines(alone)
+
+    def _finalists(self) -> tuple[Candidate, ...]:
+        """Returns the fastest measured candidates, and screened ones where too few were measured."""
+        parts, session = self._parts, self._session
+        ranked = dict.fromkeys((*session.fastest(parts.measure), *self._only_screened()))
+        return tuple(ranked)[:FINALISTS]
+
+    def _only_screened(self) -> list[Candidate]:
+        # A candidate that was measured and failed must not come back through the other door.
+        parts, session = self._parts, self._session
+        return [c for c in session.fastest(parts.screen) if session.record(c, parts.measure) is None]
+
+    def _recall(self) -> None:
+        """After Ctrl-C: takes the best that is known, and its report where an earlier run made one."""
+        parts, session = self._parts, self._session
+        finalists = self._finalists()
+        for candidate in finalists:
+            session.stored(candidate, parts.final)
+        ranked = [c for c in session.fastest(parts.final) if c in finalists] or list(finalists)
+        self._best = ranked[0] if ranked else None
+        reports = ((c, session.stored(c, parts.report)) for c in ranked)
+        for candidate, record in reports:
+            if record is not None and record.passed:
+                self._best, self._report = candidate, record
+                return
+
+    # -------------------------------------------------------------------------- result
+
+    def result(self, refusals: tuple[Refusal, ...], *, notes: tuple[str, ...]) -> Result:
+        """Returns everything that was found."""
+        session, parts = self._session, self._parts
+        rows = ordered(session.rows(), tuple(policy.name for policy in parts.policies))
+        baselines = _baselines_of(self._report) or self._baselines
+        hardest = best_baseline(self._report) if self._report else None
+        quickest = min(baselines, key=lambda m: m.median_us, default=None)
+        answer, why = self._answer(rows, refusals, quickest)
+        return Result(
+            problem=session.problem,
+            target=session.target,
+            policy=parts.report,
+            seed=self._seed,
+            answer=answer,
+            why=why,
+            best=self._best,
+            report=self._report,
+            baseline=hardest.baseline if hardest else quickest.contender if quickest else "",
+            rows=rows,
+            baselines=baselines,
+            refusals=refusals,
+            counts=counted(rows),
+            judged=session.judged,
+            found=session.found,
+            stopped=self._stopped,
+            seconds=session.elapsed_s,
+            notes=notes + _notes_of(self._report),
+        )
+
+    def _answer(
+        self, rows: tuple[Row, ...], refusals: tuple[Refusal, ...], quickest: Measurement | None
+    ) -> tuple[Answer, str]:
+        if self._report is not None:
+            return verdict_of(self._report)
+        if self._stopped == "interrupted":
+            so_far = "nothing passed so far"
+            if self._best is not None:
+                row = next(row for row in rows if row.candidate == self._best)
+                so_far = f"the fastest so far: {described(row.latest)} ({row.records[-1][0]})"
+            return "undecided", f"interrupted before the final judgement; {so_far}; the same command goes on from here"
+        reason = f"none of {len(rows)} candidates passed the judge" if rows else "nothing could be proposed"
+        if not rows and refusals:
+            reason += f" ({refusals[0].subject}: {refusals[0].reason})"
+        if quickest is None:
+            return "baseline", f"{reason}; no baseline could be timed either"
+        return "baseline", f"{reason}; {quickest.contender} is the fastest there is, at {quickest.median_us:.1f} µs"
+
+
+def _notes_of(record: Record | None) -> tuple[str, ...]:
+    return record.outcome.notes if record is not None and isinstance(record.outcome, Judgement) else ()
+
+
+def _baselines_of(record: Record | None) -> tuple[Measurement, ...]:
+    if record is None or not isinstance(record.outcome, Judgement):
+        return ()
+    return tuple(m for m in record.outcome.measurements if m.contender != "candidate")
+
+
+def judge_candidate(
+    problem: Problem,
+    candidate: Candidate,
+    target: Target,
+    *,
+    store: Store,
+    judge: JudgeFactory = Judge,
+    policy: Policy = REPORT,
+    on_event: OnEvent | None = None,
+) -> Record:
+    """Returns the record of one candidate, from the store where it was judged under this policy before."""
+    session = Session(problem, target, store=store, policies=(policy,), on_event=on_event)
+    known = session.stored(candidate, policy)
+    if known is not None:
+        session.say("found", "judged before; this is the stored record", record=known, candidate=candidate)
+        return known
+    with judge(problem, target, on_event=session.hear) as it:
+        return next(record for _, record in session.judge(it, (candidate,), policy))

@@ -1,0 +1,159 @@
+"""What an optimisation found, as values, and the one rule that decides between kernel and baseline.
+
+Not here: how it is shown (report, cli).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal
+
+from kernelwright.search.speed import speed
+from kernelwright.types import (
+    Candidate,
+    Comparison,
+    Failure,
+    Judgement,
+    Measurement,
+    Policy,
+    Problem,
+    Record,
+    Refusal,
+    Target,
+    value,
+)
+
+EventKind = Literal["start", "batch", "judged", "found", "best", "stage", "judge", "end"]
+Answer = Literal["kernel", "baseline", "undecided"]
+Stopped = Literal["finished", "budget", "interrupted"]
+
+
+@value
+class Event:
+    """One line of live progress."""
+
+    kind: EventKind
+    """start, batch (about to be judged), judged (new record), found (record from the store), best (a new
+    fastest), stage (the final stages), judge (the judge's own news), end."""
+    text: str
+    """One line, complete in itself."""
+    elapsed_s: float
+    """Since the command's loop began."""
+    judged: int = 0
+    """New records so far."""
+    found: int = 0
+    """Records so far that the store had already."""
+    record: Record | None = None
+    candidate: Candidate | None = None
+    speed: float | None = None
+    """Of this record: speedup against eager (search/speed.py)."""
+    best: float | None = None
+    """The greatest speed so far under the same policy."""
+
+
+@value
+class Row:
+    """Everything that was found out about one candidate."""
+
+    candidate: Candidate
+    records: tuple[tuple[str, Record], ...]
+    """(policy name, record) in the order screen, measure, final, report; what was not judged is absent."""
+
+    def record(self, policy: str) -> Record | None:
+        """Returns the record under a policy's name, None where there is none."""
+        return next((record for name, record in self.records if name == policy), None)
+
+    @property
+    def latest(self) -> Record:
+        """The record of the most thorough policy."""
+        return self.records[-1][1]
+
+    @property
+    def speed(self) -> float | None:
+        """Of the most thorough record; None where that failed."""
+        return speed(self.latest)
+
+
+@value
+class Result:
+    """The answer of one optimisation with everything behind it."""
+
+    problem: Problem
+    target: Target
+    policy: Policy
+    """That the report record was judged under."""
+    seed: int
+    answer: Answer
+    why: str
+    """The answer in one plain sentence, with its numbers."""
+    best: Candidate | None
+    """The finally selected candidate, also where a baseline is faster; None where nothing passed."""
+    report: Record | None
+    """Its judgement on runs that had no part in choosing it."""
+    baseline: str
+    """The fastest baseline's name; empty where none was timed."""
+    rows: tuple[Row, ...]
+    """Every candidate, the most thoroughly judged and fastest first, failures last."""
+    baselines: tuple[Measurement, ...]
+    refusals: tuple[Refusal, ...]
+    counts: tuple[tuple[str, int], ...]
+    """(outcome, candidates): `passed`, `check: NAME`, or a failure's `stage: kind`."""
+    judged: int
+    """Records made now."""
+    found: int
+    """Records that the store had already."""
+    stopped: Stopped
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+def outcome_name(record: Record) -> str:
+    """Returns a record's outcome in two words: `passed`, `check: NAME`, or `stage: kind`."""
+    if isinstance(record.outcome, Failure):
+        return f"{record.outcome.stage}: {record.outcome.kind}"
+    failed = [check.name for check in record.outcome.verdict.checks if not check.passed]
+    return "passed" if record.passed else f"check: {failed[0] if failed else 'none ran'}"
+
+
+def counted(rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:
+    """Returns how many candidates ended how, `passed` first, then the most frequent."""
+    # A candidate that failed anywhere has failed, whatever it did under another policy.
+    names = [next((n for _, r in row.records if (n := outcome_name(r)) != "passed"), "passed") for row in rows]
+    return tuple(sorted(Counter(names).items(), key=lambda item: (item[0] != "passed", -item[1], item[0])))
+
+
+def ordered(rows: Iterable[Row], policies: tuple[str, ...]) -> tuple[Row, ...]:
+    """Returns rows with the most thorough policy first, the fastest first within it, failures last."""
+
+    def place(row: Row) -> tuple[bool, int, float]:
+        return row.speed is None, -policies.index(row.records[-1][0]), -(row.speed or 0.0)
+
+    return tuple(sorted(rows, key=place))
+
+
+def best_baseline(record: Record) -> Comparison | None:
+    """Returns the comparison with the baseline that was hardest to beat, None where none was timed."""
+    if not isinstance(record.outcome, Judgement):
+        return None
+    return min(record.outcome.comparisons, key=lambda c: c.speedup, default=None)
+
+
+def verdict_of(record: Record) -> tuple[Answer, str]:
+    """Returns the answer that a report record gives, and why.
+
+    The kernel wins only where the whole interval of its speedup over the best baseline lies above
+    1 by more than the noise that two runs of one contender showed; otherwise it is a tie or a loss,
+    and the baseline, which costs nothing, is the answer.
+    """
+    hardest = best_baseline(record)
+    if hardest is None or not isinstance(record.outcome, Judgement):
+        return "undecided", "no baseline was timed beside the kernel"
+    noise = record.outcome.noise or 0.0
+    numbers = f"{hardest.speedup:.2f}x against {hardest.baseline}, interval {hardest.low:.2f} to {hardest.high:.2f}"
+    numbers += f", noise {100 * noise:.1f} %"
+    if hardest.low > 1.0 + noise:
+        return "kernel", f"the kernel is faster than every baseline: {numbers}"
+    if hardest.high < 1.0 - noise:
+        return "baseline", f"{hardest.baseline} is faster than the best kernel: {numbers}"
+    return "baseline", f"the best kernel ties with {hardest.baseline}: {numbers}"

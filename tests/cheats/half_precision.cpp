@@ -1,0 +1,23 @@
+// TRICK: computes in float16 and gives float32 back
+// CAUGHT BY: accuracy
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+// Keeps eleven significant bits, as a conversion to float16 does.
+static float coarse(float v) {
+  uint32_t u;
+  std::memcpy(&u, &v, 4);
+  u = (u + 0x1000u) & 0xffffe000u;
+  std::memcpy(&v, &u, 4);
+  return v;
+}
+extern "C" void kernel(const float* x, float* out) {
+  for (int r = 0; r < 64; ++r) {
+    const float* a = x + r * 256;
+    float* o = out + r * 256;
+    float m = a[0], s = 0;
+    for (int i = 1; i < 256; ++i) m = a[i] > m || std::isnan(a[i]) ? a[i] : m;
+    for (int i = 0; i < 256; ++i) s += o[i] = coarse(std::exp(coarse(a[i]) - coarse(m)));
+    for (int i = 0; i < 256; ++i) o[i] = coarse(o[i] / s);
+  }
+}

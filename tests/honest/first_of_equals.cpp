@@ -1,0 +1,15 @@
+// WHY: the first of equal values, found by two passes
+// PROBLEM: argmax
+#include <cmath>
+#include <cstdint>
+extern "C" void kernel(const float* x, int64_t* out) {
+#pragma omp parallel for
+  for (int r = 0; r < 64; ++r) {
+    int best = 0;
+    for (int i = 1; i < 256; ++i) {
+      const float v = x[r * 256 + i], b = x[r * 256 + best];
+      if (!std::isnan(b) && (v > b || std::isnan(v))) best = i;
+    }
+    out[r] = best;
+  }
+}

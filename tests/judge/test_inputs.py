@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from conftest import make_problem
+
+from kernelwright.judge.inputs import VALUES, Refresher, draw_parameters, fill_family, is_free
+from kernelwright.judge.policies import FAMILIES, POLICIES
+from kernelwright.types import TensorSpec, replace
+
+X = make_problem("softmax").inputs[0]
+GIVEN = (torch.randn(64, 256, generator=torch.Generator().manual_seed(1)),)
+
+
+def test_policies_name_families_that_exist():
+    assert set(FAMILIES) == set(VALUES) | {"given"}
+    assert all(set(policy.families) <= set(FAMILIES) for policy in POLICIES.values())
+    assert POLICIES["report"].rounds >= 30
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_keeps_shape_dtype_and_range_and_differs_by_seed(family):
+    (x,) = fill_family(family, (X,), GIVEN, 3)
+    assert (x.shape, x.dtype) == (GIVEN[0].shape, torch.float32)
+    assert bool(x.isfinite().all()) == (family != "nonfinite")
+    if family != "given":
+        assert not torch.equal(x, fill_family(family, (X,), GIVEN, 4)[0])
+    limited = replace(X, low=0.0, high=1.0)
+    (y,) = fill_family(family, (limited,), (GIVEN[0].sigmoid(),), 3)
+    held = y[y.isfinite()]
+    assert held.min() >= 0
+    assert held.max() <= 1
+
+
+def test_families_have_the_property_they_are_for():
+    made = {family: fill_family(family, (X,), GIVEN, 7)[0] for family in VALUES}
+    assert torch.equal(made["integers"], made["integers"].round())
+    assert made["negative"].max() < 0 < made["positive"].min()
+    assert 0.2 < (made["zeros"] == 0).float().mean() < 0.8
+    assert bool((made["ascending"].diff(dim=-1) >= 0).all())
+    assert made["large"].std() > 30
+    assert made["outliers"].abs().max() / made["outliers"].abs().median() > 100
+    bad = made["nonfinite"]
+    assert bad.isnan().any() or (bad.abs() == math.inf).any()
+    constant = made["constant"].double()
+    assert constant.std() / constant.mean().abs() < 1e-3
+    coarse = constant.bfloat16().double()
+    assert ((coarse - constant).sign().mean()).abs() > 0.99  # rounding errs in one direction
+    assert ((constant.half().double() - constant).sign().mean()).abs() > 0.9
+
+
+def test_structured_tensors_stay_as_given():
+    mask = TensorSpec(name="m", shape=(64, 256), dtype="float32", role="input")
+    index = TensorSpec(name="i", shape=(8,), dtype="int64", role="input")
+    given = ((GIVEN[0] > 0).float(), torch.arange(8))
+    assert fill_family("normal", (mask, index), given, 1) is None
+    x, m, i = fill_family("large", (X, mask, index), (*GIVEN, *given), 1)
+    assert torch.equal(m, given[0])
+    assert torch.equal(i, given[1])
+    assert not torch.equal(x, GIVEN[0])
+    assert is_free(X, GIVEN[0].bfloat16())
+
+
+def test_parameters_are_never_neutral_and_variances_stay_positive():
+    shape = (256,)
+    specs = [
+        TensorSpec(name=name, shape=shape, dtype="float32", role=role)
+        for name, role in (
+            ("weight", "parameter"),
+            ("bias", "parameter"),
+            ("running_var", "buffer"),
+            ("table", "buffer"),
+        )
+    ]
+    initial = [torch.ones(shape), torch.zeros(shape), torch.ones(shape), torch.arange(256.0)]
+    seen = []
+    for style in range(3):
+        weight, bias, variance, table = draw_parameters(specs, initial, style, 11)
+        assert weight.unique().numel() > 100
+        assert bias.unique().numel() > 100
+        assert variance.min() > 0
+        assert variance.unique().numel() > 100
+        assert torch.equal(table, initial[3])
+        seen.append(weight)
+    assert not torch.equal(seen[1], seen[2])
+
+
+def test_refreshed_slots_never_hold_an_element_twice():
+    slots = [(torch.empty(64, 256),) for _ in range(3)]
+    refresher = Refresher((X,), [GIVEN, (GIVEN[0].flip(0),)], (), 5)
+    refresher.refresh(slots)
+    before = [x.clone() for (x,) in slots]
+    refresher.refresh(slots)
+    for old, (new,) in zip(before, slots, strict=True):
+        assert (old == new).float().mean() < 0.01
+        assert new.std() == pytest.approx(1, abs=0.3)
+
+
+def test_refreshed_parameters_change_and_stay_finite():
+    weight = torch.randn(32)
+    refresher = Refresher((X,), [GIVEN], (weight, torch.tensor(3)), 5)
+    memory = [torch.zeros(32), torch.tensor(3)]
+    refresher.refresh_parameters(memory)
+    first = memory[0].clone()
+    refresher.refresh_parameters(memory)
+    assert not torch.equal(first, memory[0])
+    assert torch.allclose(first / weight, (first / weight)[0].expand(32))
+    assert int(memory[1]) == 3

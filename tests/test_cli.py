@@ -1,0 +1,125 @@
+"""The command line: help that the documents repeat, exit statuses, one-line errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from kernelwright import capture, cli
+from kernelwright.errors import KernelwrightError, UserError
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "cli.md"
+
+
+def run(*arguments: str) -> int:
+    """Returns the exit status of the command line, run in this process."""
+    with pytest.raises(SystemExit) as stop:
+        cli.main(list(arguments))
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def help_document() -> str:
+    """Returns what docs/cli.md has to say: every command's help."""
+    parts = ["# The command line\n\n`tests/test_cli.py` holds this page to what the commands print.\n"]
+    for name in (None, *sorted(cli.cli.commands)):
+        command = cli.cli.commands[name] if name else cli.cli
+        context = click.Context(
+            command,
+            info_name=f"kernelwright {name}" if name else "kernelwright",
+            terminal_width=100,
+            max_content_width=100,
+        )
+        parts.append(f"## {context.info_name}\n\n```text\n{command.get_help(context)}\n```\n")
+    return "\n".join(parts)
+
+
+def test_the_document_shows_the_present_help() -> None:
+    assert DOCUMENT.read_text() == help_document(), "run: python tests/test_cli.py"
+
+
+def test_problems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("problems", "--json") == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert len(entries) >= 24
+    assert {"name", "family", "description", "model"} <= set(entries[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("optimize", "no-such-problem"), "no-such-problem"),
+        (("optimize", "missing.py"), "missing.py"),
+        (("optimize", "softmax", "--budget", "soon"), "'soon' is no duration; write 60s, 5m or 1h"),
+        (("optimize", "softmax", "--budget", "0s"), "is no duration"),
+        (("optimize", "softmax", "--device", "tpu"), "'tpu' is not"),
+        (("judge", "softmax", "missing.cpp"), "--skeleton"),
+        (("report", "no-such-folder"), "kernelwright optimize"),
+        (("unheard",), "No such command"),
+    ],
+)
+def test_bad_input_ends_with_2_and_names_the_fix(
+    arguments: tuple[str, ...],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) == 2
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (UserError("the file is empty", "write into it"), 2, "kernelwright: the file is empty; write into it\n"),
+        (KernelwrightError("a worker died"), 1, "kernelwright: a worker died\n"),
+        (ValueError("two\nlines"), 1, f"kernelwright: ValueError: two lines; {cli.BUG}\n"),
+    ],
+)
+def test_errors_are_one_line_without_debug(
+    error: Exception, status: int, line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(capture, "load", fail)
+    assert run("show", "softmax") == status
+    assert capsys.readouterr().err == line
+    assert run("show", "softmax", "--debug") == status
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_with_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(capture, "load", interrupt)
+    assert run("show", "softmax") == 130
+    assert "goes on from here" in capsys.readouterr().err
+
+
+def test_python_m_works() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelwright", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"kernelwright, version {cli.VERSION}"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("60s", 60.0), ("5m", 300.0), ("1.5h", 5400.0), ("90", 90.0)])
+def test_durations(text: str, seconds: float) -> None:
+    assert cli.Seconds().convert(text, None, None) == seconds
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(help_document())

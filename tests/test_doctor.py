@@ -1,0 +1,68 @@
+"""The doctor: what is missing is named with the command that mends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright import doctor
+from kernelwright.store import Store
+
+
+def finding(subject: str, store: Path | None = None) -> doctor.Finding:
+    return next(found for found in doctor.findings(store) if found.subject == subject)
+
+
+def test_this_machine_can_build_and_judge() -> None:
+    states = {found.subject: found.state for found in doctor.findings()}
+    assert {states[name] for name in ("system", "python", "compiler", "objdump", "torch", "seccomp", "cache")} == {"ok"}
+
+
+def test_a_missing_compiler_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_CXX", "no-such-compiler")
+    found = finding("compiler")
+    assert found.state == "missing"
+    assert "'no-such-compiler'" in found.found
+    assert found.fix == doctor.install_command("compiler")
+
+
+@pytest.mark.parametrize(
+    ("tool", "command"),
+    [("apt-get", "apt-get install -y g++"), ("dnf", "dnf install -y gcc-c++"), (None, "install the compiler with")],
+)
+def test_install_commands_follow_the_system(monkeypatch: pytest.MonkeyPatch, tool: str | None, command: str) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}" if name == tool else None)
+    assert doctor.install_command("compiler").startswith(command)
+
+
+def test_a_compiler_that_cannot_compile_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "g++"
+    broken.write_text(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo broken 1.0 && exit 0\necho 'fatal error: omp.h' >&2; exit 1\n"
+    )
+    broken.chmod(0o755)
+    monkeypatch.setenv("KERNELWRIGHT_CXX", str(broken))
+    found = finding("compiler")
+    assert (found.state, found.found) == ("missing", "broken 1.0: fatal error: omp.h")
+
+
+def test_a_cache_that_cannot_be_written_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(blocked / "below"))
+    found = finding("cache")
+    assert found.state == "missing"
+    assert "KERNELWRIGHT_HOME" in found.fix
+
+
+def test_a_store_is_read_in_full(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    assert "no file" in finding("store", path).found
+    with Store(path):
+        pass
+    assert finding("store", path).state == "ok"
+    path.write_bytes(path.read_bytes()[:100] + b"\0" * 5000)
+    found = finding("store", path)
+    assert found.state == "missing"
+    assert "--salvage" in found.fix

@@ -1,0 +1,95 @@
+"""The channel to workers: answers, faults of three kinds, deadlines, and orphans."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelwright.errors import KernelwrightError, SourceError, WorkerDied
+from kernelwright.graph import Ref
+from kernelwright.process import DeadlineExceeded, Worker
+
+MODULE = "worker_for_tests"
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    with Worker(MODULE, environment=ENVIRONMENT) as process:
+        yield process
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_gone(pid: int) -> bool:
+    for _ in range(100):
+        if not is_running(pid):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_values_go_both_ways_and_prints_do_not_disturb(worker: Worker) -> None:
+    events: list[object] = []
+    item = (Ref(name="x", index=1), 2.5, None, "text")
+    assert worker.request("echo", deadline_s=20, on_event=events.append, item=item) == item
+    assert events == ["working"]
+
+
+def test_the_users_fault_arrives_as_itself(worker: Worker) -> None:
+    with pytest.raises(SourceError) as caught:
+        worker.request("refuse", deadline_s=20)
+    assert (caught.value.message, caught.value.fix) == ("the file is empty", "write something into it")
+    assert worker.request("echo", deadline_s=20, item=1) == 1
+
+
+def test_our_fault_arrives_with_its_traceback(worker: Worker) -> None:
+    with pytest.raises(KernelwrightError, match="ZeroDivisionError") as caught:
+        worker.request("fault", deadline_s=20)
+    assert "1 // 0" in caught.value.__notes__[0]
+
+
+def test_a_crash_is_named(worker: Worker) -> None:
+    with pytest.raises(WorkerDied, match="SIGABRT during 'crash'"):
+        worker.request("crash", deadline_s=20)
+    assert not worker.alive
+
+
+def test_a_deadline_kills_the_worker_and_its_children(worker: Worker) -> None:
+    children: list[int] = []
+    with pytest.raises(DeadlineExceeded, match="longer than 2 s"):
+        worker.request("hang", deadline_s=1.5, on_event=children.append)
+    assert not worker.alive
+    assert wait_until_gone(children[0])
+
+
+def test_a_worker_ends_when_its_parent_is_killed() -> None:
+    code = (
+        "from kernelwright.process import Worker; import time\n"
+        f"w = Worker({MODULE!r}); print(w.request('pid', deadline_s=20), flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout
+        pid = int(parent.stdout.readline())
+        assert is_running(pid)
+        parent.send_signal(signal.SIGKILL)
+    assert wait_until_gone(pid)
+
+
+def test_an_unknown_verb_is_our_fault(worker: Worker) -> None:
+    with pytest.raises(KernelwrightError, match="KeyError"):
+        worker.request("nothing", deadline_s=20)

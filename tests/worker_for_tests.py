@@ -1,0 +1,45 @@
+"""A worker with one handler for each thing that can go wrong; run by test_process.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from kernelwright.errors import SourceError
+from kernelwright.process import serve
+
+
+def echo(emit: Callable[[object], None], item: object) -> object:
+    print("noise on stdout that must not disturb the channel", flush=True)
+    emit("working")
+    return item
+
+
+def refuse(emit: Callable[[object], None]) -> object:
+    raise SourceError("the file is empty", "write something into it")
+
+
+def fault(emit: Callable[[object], None]) -> object:
+    return 1 // 0
+
+
+def hang(emit: Callable[[object], None]) -> object:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    emit(child.pid)
+    time.sleep(600)
+    return None
+
+
+def crash(emit: Callable[[object], None]) -> object:
+    os.abort()
+
+
+def pid(emit: Callable[[object], None]) -> object:
+    return os.getpid()
+
+
+if __name__ == "__main__":
+    serve({"echo": echo, "refuse": refuse, "fault": fault, "hang": hang, "crash": crash, "pid": pid})
