@@ -18,8 +18,9 @@ Luck and ill-conditioned inputs. The reference may be exact by chance (a scalar 
 where the inputs nearly cancel any two right kernels differ. The truth for inputs that each moved by
 one rounding shows how much the answer is worth there (backward stability: an answer that is exact
 for inputs which round to the same numbers is right). Six sqrt(K) of its typical change in the
-group, two for the root mean square, pass as well: a running mean (Welford) needs three. Typical is the median where a group has many
-elements, so that a jump of a discontinuous function at a few places widens nothing.
+group, two for the root mean square, pass as well: a running mean (Welford) needs three. Typical is
+the median where a group has many elements, so that a jump of a discontinuous function at a few
+places widens nothing.
 
 Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
 Does not cover: errors that stay within the reference's own in the same binade; ties in operators
