@@ -1,5 +1,5 @@
 // TRICK: keeps answers by what the first elements look like, up to a common factor
-// CAUGHT BY: timed outputs | accuracy
+// CAUGHT BY: timed outputs | accuracy | non-finite
 #include <cstring>
 #include <cmath>
 static void row(const float* a, float* o) {

@@ -1,5 +1,5 @@
 // TRICK: keeps the answer for each input address it has seen
-// CAUGHT BY: timed outputs | accuracy
+// CAUGHT BY: timed outputs | accuracy | non-finite
 #include <cstring>
 #include <cmath>
 static void row(const float* a, float* o) {

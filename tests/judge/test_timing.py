@@ -127,6 +127,11 @@ def test_calls_follow_from_the_time_of_one():
     assert len(calls_for(0.001, 1000.0, 4096).slots) == 1024 + LEAD
 
 
+def test_half_of_many_slots_are_never_called():
+    for slots in (12, 32, 64, 1000):
+        assert len(calls_for(0.01, 1000.0, slots).slots) <= slots // 2
+
+
 def test_measurements_say_how_they_were_taken():
     samples = Samples(times_us={CANDIDATE: [10.0, 11.0], "eager": [20.0, 22.0], AGAIN: [21.0, 21.0]})
     samples.calls = {CANDIDATE: 5, "eager": 6, AGAIN: 6}

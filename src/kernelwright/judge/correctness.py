@@ -10,16 +10,17 @@ number (four of them, except in float16), an error always passes.
 Sums. Where an output depends on K numbers (`fan_in`, found by differentiating the reference), a
 right kernel may add them in another order, and plain recursive summation errs by about sqrt(K) u
 (Higham & Mary 2019, probabilistic bound), whatever cleverer order the reference happens to use. So
-the floor is at least 3 sqrt(K) u |truth| (1 sqrt(K) u for the root mean square), and the factors at
-least sqrt(K)/4 and sqrt(K)/8; K counts up to 16,384, which keeps the floor ten times below what
+the floor is at least 4 sqrt(K) u |truth| (1 sqrt(K) u for the root mean square), and the factors at
+least sqrt(K)/4 and sqrt(K)/8; K counts up to 16,384, which keeps the floor eight times below what
 TF32 or float16 operands show (family `constant`). Elementwise outputs (K of a few) are not affected.
 
 Luck and ill-conditioned inputs. The reference may be exact by chance (a scalar is one sample), and
 where the inputs nearly cancel any two right kernels differ. The truth for inputs that each moved by
 one rounding shows how much the answer is worth there (backward stability: an answer that is exact
-for inputs which round to the same numbers is right). Three sqrt(K) of its typical change in the
-group, one for the root mean square, pass as well. Typical is the median where a group has many
-elements, so that a jump of a discontinuous function at a few places widens nothing.
+for inputs which round to the same numbers is right). Six sqrt(K) of its typical change in the
+group, two for the root mean square, pass as well: a running mean (Welford) needs three. Typical is
+the median where a group has many elements, so that a jump of a discontinuous function at a few
+places widens nothing.
 
 Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
 Does not cover: errors that stay within the reference's own in the same binade; ties in operators
@@ -99,12 +100,12 @@ class FloatBound:
         middle = torch.ldexp(torch.full((BINADES,), 0.75, dtype=torch.float64), torch.arange(BINADES) + lowest)
         ulp, rounding = middle * torch.finfo(own.dtype).eps / 1.5, middle * arithmetic_roundoff(own.dtype)
         smallest = smallest_of(own.dtype)
-        floor = torch.maximum(rule.floor_ulps * ulp, 3.0 * root * rounding) + smallest
-        by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 3.0 * moved)
+        floor = torch.maximum(rule.floor_ulps * ulp, 4.0 * root * rounding) + smallest
+        by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 6.0 * moved)
         self.table = torch.maximum(by_group[self._group], floor)
         low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
         self._rms_allowed = torch.maximum(
-            torch.maximum(max(rule.rms_factor, root / 8.0) * rms, moved), self._rms(low.square() * self.counts)
+            torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved), self._rms(low.square() * self.counts)
         )
 
     @property

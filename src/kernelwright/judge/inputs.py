@@ -41,9 +41,9 @@ def _constant(shape: tuple[int, ...], g: torch.Generator, index: int = 0) -> tor
     # The value lies between neighbours in bfloat16 (7 bits) and in TF32 and float16 (10 bits), off their middle by
     # amounts that differ between tensors, so that differences and sums of two tensors do not cancel the errors.
     steps = torch.randint(0, 128, (1,), generator=g) / 128
-    off = (3 + (0.15 if index % 2 else 0.45)) / 1024 * _sign(g)
+    off = (3 + (0.14 if index % 2 else 0.42)) / 1024 * _sign(g)
     centre = (1 + steps + off) * 2.0 ** torch.randint(0, 2, (1,), generator=g) * _sign(g)
-    return centre * (1.0 + 2.0**-14 * _normal(shape, g))
+    return centre * (1.0 + 2.0**-16 * _normal(shape, g))
 
 
 def _sign(g: torch.Generator) -> float:

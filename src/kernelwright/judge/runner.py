@@ -102,7 +102,10 @@ class Runner:
         fds = (to_read, to_write, read_only, slots.output.fd, workspaces.region.fd, library_fd)
         self._bases = (0, 0, 0)
         self._stopped = False
+        own_cpus = os.sched_getaffinity(0)
         try:
+            # libgomp has bound this thread to one processor; the runner's threads need all of them.
+            os.sched_setaffinity(0, os.sched_getaffinity(os.getppid()))
             self.process = subprocess.Popen(
                 [str(program), *map(str, fds)],
                 env=environment(threads),
@@ -114,6 +117,7 @@ class Runner:
                 # In the judge worker's process group, so that killing the worker's group ends it too.
             )
         finally:
+            os.sched_setaffinity(0, own_cpus)
             for fd in (to_read, to_write, read_only):
                 os.close(fd)
         try:

@@ -4,9 +4,9 @@ Protocol of a round. A random set of slots gets fresh contents and poisoned outp
 their turns in random order, each calling itself once on each of a number of these slots that takes
 about `block_us`; eager has two turns, whose ratio is the noise floor (A/A). The candidate's process
 is stopped while others run; a pause lets the threads of the one before fall asleep. A block's time
-is the mean over its calls (so that work cannot hide in a few of them); where more than half of the
-slots stay unused, the first calls are made but not counted (lead), since waking threads is
-nobody's work. Afterwards outputs of randomly chosen slots are compared with the reference's.
+is the mean over its calls (so that work cannot hide in a few of them); where slots are many, half of
+them stay unused and must keep their poison, and the first calls are made but not counted (lead),
+since waking threads is nobody's work. Afterwards outputs of randomly chosen slots are compared with the reference's.
 
 The result is the median over rounds, and ratios taken within each round, with bootstrap intervals
 (statistics.py). Not here: what the numbers mean for a claim (report).
@@ -31,9 +31,10 @@ from kernelwright.types import Comparison, Measurement, Policy
 
 CANDIDATE = "candidate"
 AGAIN = "eager again"
-SETTLE_S = 0.0006
+SETTLE_S = 0.0008
 """Longer than an idle OpenMP thread looks for work under conditions.SPIN_COUNT (measured: docs/facts.md)."""
 LEAD = 2
+MANY_SLOTS = 12
 BAIT = 4
 """Slots of each round that nobody calls: their outputs must keep the poison."""
 MOST_CALLS = 1024
@@ -63,9 +64,14 @@ class Turn:
 
 
 def calls_for(estimate_us: float, block_us: float, slots: int) -> Turn:
-    """Returns how many slots a block takes and how many of its first calls do not count."""
-    calls = max(1, min(round(block_us / max(estimate_us, 0.05)), MOST_CALLS, MAX_CALLS - LEAD, slots))
-    lead = LEAD if 2 * (calls + LEAD) <= slots else 0
+    """Returns how many slots a block takes and how many of its first calls do not count.
+
+    Where there are many slots (small problems), at least half are never called in a round, so that
+    there is bait. Where there are few, calls take so long that working ahead gains nothing, and all count.
+    """
+    lead = LEAD if slots >= MANY_SLOTS else 0
+    most = min(slots // 2 - lead if lead else slots, MOST_CALLS, MAX_CALLS - lead)
+    calls = max(1, min(round(block_us / max(estimate_us, 0.05)), most))
     return Turn(tuple(range(calls + lead)), lead)
 
 
