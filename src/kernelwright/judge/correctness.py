@@ -20,7 +20,9 @@ one rounding shows how much the answer is worth there (backward stability: an an
 for inputs which round to the same numbers is right). Six sqrt(K) of its typical change in the
 group, two for the root mean square, pass as well: a running mean (Welford) needs three. Typical is
 the median where a group has many elements, so that a jump of a discontinuous function at a few
-places widens nothing.
+places widens nothing. Single elements whose inputs cancel far more than those of their group (a sum of
+large numbers that comes out small beside sums of small ones) are judged by their own largest change
+instead, as long as they are at most one in a thousand: more of them would be a jump.
 
 Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
 Does not cover: errors that stay within the reference's own in the same binade; ties in operators
@@ -47,6 +49,11 @@ BINADES = 2200
 MOVED_SAMPLE = 1 << 15
 """Elements from which the typical change of a group is taken."""
 MEDIAN_TO_SIGMA = 1.4826
+ILL_SHARE, ILL_LEAST = 1e-3, 8
+"""Elements that may be judged by their own change: this share of all, and at least this many."""
+ILL_LUCK, MOST_ILL = 8.0, 768.0
+"""How much more an element may err than its group by this change, which is one or two samples of chance; in all
+at most MOST_ILL roundings of its inputs, ten times below what TF32 would make of them."""
 RMS_GROUP = 32
 """A root mean square of fewer elements says no more than their maximum."""
 TIES_LEFT_OPEN = re.compile(r"\b(topk|sort|argsort|msort|kthvalue|median|nanmedian|mode)\b")
@@ -103,6 +110,7 @@ class FloatBound:
         floor = torch.maximum(rule.floor_ulps * ulp, 4.0 * root * rounding) + smallest
         by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 6.0 * moved)
         self.table = torch.maximum(by_group[self._group], floor)
+        self._ill, self._ill_allowed = self._ill_conditioned(nearby, min(6.0 * root * ILL_LUCK, MOST_ILL), index)
         low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
         self._rms_allowed = torch.maximum(
             torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved), self._rms(low.square() * self.counts)
@@ -135,10 +143,14 @@ class FloatBound:
             # Where only the reference overflows, the exact value is judged as well.
             error = torch.where((self._kinds == 0) & (found == 0), error, 0.0)
         share = error / self.table[index]
+        if len(self._ill):
+            share[self._ill] = error[self._ill] / self._ill_allowed
+            error = error.index_fill(0, self._ill, 0.0)
         worst = int(share.argmax())
         ratio = float(share[worst])
         if ratio > 1.0:
-            detail = f"error {float(error[worst]):.3g} > {float(self.table[index[worst]]):.3g} allowed"
+            wrong_by = abs(float(given[worst]) - float(self.truth[worst]))
+            detail = f"error {wrong_by:.3g} > {wrong_by / ratio:.3g} allowed"
             return self._fault("accuracy", worst, given, f"{detail}; {int((share > 1).sum())} elements", ratio)
         _, rms = self._by_group(self._counted(error), index)
         return self._check_rms(rms, ratio)
@@ -180,12 +192,10 @@ class FloatBound:
         typical = torch.zeros(int(self._group[-1]) + 1, dtype=torch.float64)
         if not nearby:
             return typical
-        step = max(1, self.truth.numel() * len(nearby) // MOVED_SAMPLE)
-        group = self._group[index[::step]].repeat(len(nearby))
-        truth = self.truth[::step]
-        change = torch.cat([(other.reshape(-1)[::step].double() - truth).abs() for other in nearby]).nan_to_num(
-            0.0, 0.0
-        )
+        taken = self._sample(index, len(nearby))
+        group, truth = self._group[index[taken]].repeat(len(nearby)), self.truth[taken]
+        changes = [(other.reshape(-1)[taken].double() - truth).abs() for other in nearby]
+        change = torch.cat(changes).nan_to_num(0.0, 0.0)
         order = torch.argsort(change)
         order = order[torch.argsort(group[order], stable=True)]
         change, sizes = change[order], torch.bincount(group, minlength=len(typical))
@@ -195,6 +205,31 @@ class FloatBound:
             few = len(part) < SMALL_GROUP * len(nearby)
             typical[number] = part[-1] if few else MEDIAN_TO_SIGMA * part[len(part) // 2]
         return typical
+
+    def _sample(self, index: torch.Tensor, count: int) -> torch.Tensor:
+        """Returns the places that typical changes are taken from: all of small groups, some of large ones."""
+        step = max(1, self.truth.numel() * count // MOVED_SAMPLE)
+        if step == 1:
+            return torch.arange(self.truth.numel())
+        sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
+        taken = (sizes < SMALL_GROUP * step)[self._group][index]
+        taken[::step] = True
+        return taken.nonzero().flatten()
+
+    def _ill_conditioned(
+        self, nearby: Sequence[torch.Tensor], factor: float, index: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the few elements whose own change allows more than their group does, and what it allows."""
+        none = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.float64)
+        if not nearby:
+            return none
+        change = torch.zeros_like(self.truth)
+        for other in nearby:
+            torch.maximum(change, (other.reshape(-1).double() - self.truth).abs_().nan_to_num_(0.0, 0.0), out=change)
+        change *= factor
+        found = (change > self.table[index]).nonzero().flatten()
+        few = len(found) <= max(ILL_LEAST, ILL_SHARE * len(change))
+        return (found, change[found]) if few else none
 
     def _fault(self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf) -> Finding:
         place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""

@@ -151,7 +151,7 @@ class Session:
     def _nearby(
         self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]
     ) -> list[tuple[torch.Tensor, ...]]:
-        count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 1
+        count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 2
         step = max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
         return [self.truth.nearby(inputs, parameters, relative=step, seed=self._seed("near", i)) for i in range(count)]
 
