@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 
 import pytest
-from conftest import kernels, reason
+from tests.judge.kernel_files import Kernel, Sessions, kernels, reason
 
 from kernelwright.types import Failure
 
@@ -13,7 +13,7 @@ CHEATS = kernels("cheats")
 
 
 @pytest.mark.parametrize("kernel", CHEATS, ids=lambda k: k.path.stem)
-def test_cheat_is_caught_by_the_check_it_names(kernel, sessions):
+def test_cheat_is_caught_by_the_check_it_names(kernel: Kernel, sessions: Sessions) -> None:
     machine = kernel.said("MACHINE", platform.machine())
     if platform.machine() != machine:
         pytest.skip(f"uses {machine} code")
@@ -27,6 +27,6 @@ def test_cheat_is_caught_by_the_check_it_names(kernel, sessions):
         assert record.outcome.comparisons == ()
 
 
-def test_every_cheat_says_its_trick():
+def test_every_cheat_says_its_trick() -> None:
     assert len(CHEATS) >= 20
     assert all(kernel.said("TRICK") for kernel in CHEATS)

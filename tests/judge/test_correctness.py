@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
-from conftest import make_problem
+from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge.correctness import (
     ExactBound,
@@ -20,13 +21,14 @@ from kernelwright.judge.correctness import (
 from kernelwright.types import SourceFile, ToleranceRule, replace
 
 RULE = ToleranceRule()
+Make = Callable[[torch.Tensor], torch.Tensor]
 
 
 def _inputs(rows: int = 128, columns: int = 512) -> torch.Tensor:
     return torch.randn(rows, columns, generator=torch.Generator().manual_seed(5))
 
 
-def _bound(function, x: torch.Tensor, *, terms: float) -> FloatBound:
+def _bound(function: Make, x: torch.Tensor, *, terms: float) -> FloatBound:
     nearby = [function(x.double() * (1 + 2.0**-24 * torch.sign(torch.randn(x.shape, generator=torch.Generator()))))]
     return FloatBound("out", truth=function(x.double()), own=function(x), nearby=nearby, rule=RULE, terms=terms)
 
@@ -51,7 +53,7 @@ def sequential(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("make", [softmax, sequential, lambda x: softmax(x.double()).float()])
-def test_right_answers_in_another_order_pass(make):
+def test_right_answers_in_another_order_pass(make: Make) -> None:
     x = _inputs()
     found = _bound(softmax, x, terms=512).check(make(x))
     assert found.passed, found.evidence
@@ -73,14 +75,14 @@ def test_right_answers_in_another_order_pass(make):
     ],
     ids=["float16", "bfloat16", "tf32 in", "tf32 out", "biased", "zeros", "constant", "copy", "other rows"],
 )
-def test_wrong_answers_fail(make):
+def test_wrong_answers_fail(make: Make) -> None:
     x = _inputs()
     found = _bound(softmax, x, terms=512).check(make(x))
     assert (found.passed, found.check) == (False, "accuracy")
     assert found.ratio > 1
 
 
-def test_an_error_in_one_row_is_seen():
+def test_an_error_in_one_row_is_seen() -> None:
     x = _inputs()
     given = softmax(x)
     given[77] *= 1 + 1e-4
@@ -89,7 +91,7 @@ def test_an_error_in_one_row_is_seen():
     assert "out[77," in found.evidence
 
 
-def test_an_elementwise_function_has_no_room_for_sums():
+def test_an_elementwise_function_has_no_room_for_sums() -> None:
     x = _inputs()
     bound = _bound(torch.exp, x, terms=1)
     assert bound.check(torch.exp(x)).passed
@@ -97,7 +99,7 @@ def test_an_elementwise_function_has_no_room_for_sums():
     assert not bound.check(torch.exp(x) * (1 + 16 * 2.0**-23)).passed
 
 
-def test_cancellation_is_judged_by_what_the_answer_is_worth():
+def test_cancellation_is_judged_by_what_the_answer_is_worth() -> None:
     g = torch.Generator().manual_seed(9)
     x = 1000 + torch.randn(64, 4096, generator=g)
 
@@ -109,7 +111,7 @@ def test_cancellation_is_judged_by_what_the_answer_is_worth():
     assert not bound.check(x.bfloat16().float().mean(-1) - 1000).passed
 
 
-def test_a_lucky_scalar_does_not_set_the_scale():
+def test_a_lucky_scalar_does_not_set_the_scale() -> None:
     x = _inputs().square()
     truth = x.double().mean()
     bound = FloatBound("out", truth=truth, own=truth.float(), nearby=[truth], rule=RULE, terms=float(x.numel()))
@@ -118,7 +120,7 @@ def test_a_lucky_scalar_does_not_set_the_scale():
     assert not bound.check(lanes * (1 + 1e-4)).passed
 
 
-def test_the_kind_of_every_element_must_be_the_references():
+def test_the_kind_of_every_element_must_be_the_references() -> None:
     truth = torch.tensor([1.0, math.nan, math.inf, -math.inf, 2.0], dtype=torch.float64)
     bound = FloatBound("out", truth=truth, own=truth.float(), nearby=[], rule=RULE, terms=1)
     assert bound.check(truth.float()).passed
@@ -130,14 +132,14 @@ def test_the_kind_of_every_element_must_be_the_references():
         assert f"out[{place}]" in found.evidence
 
 
-def test_overflow_of_the_reference_or_its_exact_value_are_both_right():
+def test_overflow_of_the_reference_or_its_exact_value_are_both_right() -> None:
     truth = torch.tensor([1e39, 1.0], dtype=torch.float64)
     bound = FloatBound("out", truth=truth, own=torch.tensor([math.inf, 1.0]), nearby=[], rule=RULE, terms=1)
     assert bound.check(torch.tensor([math.inf, 1.0])).passed
     assert not bound.check(torch.tensor([math.nan, 1.0])).passed
 
 
-def test_half_precision_problems_expect_float32_sums():
+def test_half_precision_problems_expect_float32_sums() -> None:
     x = _inputs().bfloat16()
     truth, own = x.double().sum(-1), x.float().sum(-1).bfloat16()
     bound = FloatBound("out", truth=truth, own=own, nearby=[], rule=RULE, terms=512)
@@ -148,7 +150,7 @@ def test_half_precision_problems_expect_float32_sums():
     assert not bound.check(narrow).passed
 
 
-def test_groups_are_binades_joined_until_they_are_large_enough():
+def test_groups_are_binades_joined_until_they_are_large_enough() -> None:
     counts = torch.zeros(20, dtype=torch.long)
     counts[18], counts[10], counts[9], counts[2] = 5, 100, 40, 3
     group = groups_of(counts).tolist()
@@ -157,16 +159,16 @@ def test_groups_are_binades_joined_until_they_are_large_enough():
     assert groups_of(torch.tensor([0, 7, 0])).tolist() == [0, 0, 0]
 
 
-def test_binades():
+def test_binades() -> None:
     values = torch.tensor([0.0, 1.0, 1.99, 2.0, 0.5, 1e-45]).double()
     assert exponents(values, torch.float32).tolist() == [-125, 1, 1, 2, 0, -125]
 
 
-def test_kinds():
+def test_kinds() -> None:
     assert kinds(torch.tensor([0.0, math.nan, math.inf, -math.inf])).tolist() == [0, 1, 2, 3]
 
 
-def test_integers_must_be_equal_except_where_rounding_decides():
+def test_integers_must_be_equal_except_where_rounding_decides() -> None:
     truth = torch.tensor([3, 1, 2])
     bound = ExactBound("out", truth=truth, own=truth, nearby=[torch.tensor([3, 1, 0])], ties_open=False)
     assert bound.check(truth).passed
@@ -177,7 +179,7 @@ def test_integers_must_be_equal_except_where_rounding_decides():
     assert not either.check(torch.tensor([3, 2, 2])).passed
 
 
-def test_open_ties_leave_out_what_moves_and_nothing_else():
+def test_open_ties_leave_out_what_moves_and_nothing_else() -> None:
     truth = torch.tensor([3, 1, 2])
     bound = ExactBound("out", truth=truth, own=truth, nearby=[torch.tensor([3, 1, 1])], ties_open=True)
     assert bound.check(torch.tensor([3, 1, 1])).passed
@@ -189,7 +191,7 @@ def test_open_ties_leave_out_what_moves_and_nothing_else():
     assert ties_left_open(replace(plain, reference=(text,)))
 
 
-def test_bounds_follow_the_problems_outputs():
+def test_bounds_follow_the_problems_outputs() -> None:
     problem = make_problem("argmax")
     (bound,) = bounds_for(problem, truth=[torch.tensor([1])], own=[torch.tensor([1])], nearby=[], fan_in=[1.0])
     assert isinstance(bound, ExactBound)

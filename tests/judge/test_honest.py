@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from conftest import kernels, reason
+from tests.judge.kernel_files import Kernel, Sessions, judged, kernels, reason
 
 HONEST = kernels("honest")
 
 
 @pytest.mark.parametrize("kernel", HONEST, ids=lambda k: k.path.stem)
-def test_honest_kernel_passes(kernel, sessions):
+def test_honest_kernel_passes(kernel: Kernel, sessions: Sessions) -> None:
     record = sessions.record(kernel)
     assert reason(record) == "passed", record.outcome
-    judgement = record.outcome
+    judgement = judged(record)
     assert {m.contender for m in judgement.measurements} == {"candidate", "eager"}
-    assert judgement.against("eager").low <= judgement.against("eager").speedup <= judgement.against("eager").high
+    against = judgement.against("eager")
+    assert against is not None
+    assert 0 < against.low <= against.speedup <= against.high
     assert judgement.noise is not None
 
 
-def test_there_are_enough():
+def test_there_are_enough() -> None:
     assert len(HONEST) >= 10

@@ -4,38 +4,46 @@ import math
 
 import pytest
 import torch
-from conftest import make_problem
+from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge.inputs import VALUES, Refresher, draw_parameters, fill_family, is_free
 from kernelwright.judge.policies import FAMILIES, POLICIES
-from kernelwright.types import TensorSpec, replace
+from kernelwright.types import Role, TensorSpec, replace
 
 X = make_problem("softmax").inputs[0]
 GIVEN = (torch.randn(64, 256, generator=torch.Generator().manual_seed(1)),)
 
 
-def test_policies_name_families_that_exist():
+def test_policies_name_families_that_exist() -> None:
     assert set(FAMILIES) == set(VALUES) | {"given"}
     assert all(set(policy.families) <= set(FAMILIES) for policy in POLICIES.values())
     assert POLICIES["report"].rounds >= 30
 
 
+def filled(
+    family: str, specs: tuple[TensorSpec, ...], given: tuple[torch.Tensor, ...], seed: int
+) -> tuple[torch.Tensor, ...]:
+    made = fill_family(family, specs, given, seed)
+    assert made is not None
+    return made
+
+
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_keeps_shape_dtype_and_range_and_differs_by_seed(family):
-    (x,) = fill_family(family, (X,), GIVEN, 3)
+def test_a_family_keeps_shape_dtype_and_range_and_differs_by_seed(family: str) -> None:
+    (x,) = filled(family, (X,), GIVEN, 3)
     assert (x.shape, x.dtype) == (GIVEN[0].shape, torch.float32)
     assert bool(x.isfinite().all()) == (family != "nonfinite")
     if family != "given":
-        assert not torch.equal(x, fill_family(family, (X,), GIVEN, 4)[0])
+        assert not torch.equal(x, filled(family, (X,), GIVEN, 4)[0])
     limited = replace(X, low=0.0, high=1.0)
-    (y,) = fill_family(family, (limited,), (GIVEN[0].sigmoid(),), 3)
+    (y,) = filled(family, (limited,), (GIVEN[0].sigmoid(),), 3)
     held = y[y.isfinite()]
     assert held.min() >= 0
     assert held.max() <= 1
 
 
-def test_families_have_the_property_they_are_for():
-    made = {family: fill_family(family, (X,), GIVEN, 7)[0] for family in VALUES}
+def test_families_have_the_property_they_are_for() -> None:
+    made = {family: filled(family, (X,), GIVEN, 7)[0] for family in VALUES}
     assert torch.equal(made["integers"], made["integers"].round())
     assert made["negative"].max() < 0 < made["positive"].min()
     assert 0.2 < (made["zeros"] == 0).float().mean() < 0.8
@@ -51,43 +59,41 @@ def test_families_have_the_property_they_are_for():
     assert ((constant.half().double() - constant).sign().mean()).abs() > 0.9
 
 
-def test_structured_tensors_stay_as_given():
+def test_structured_tensors_stay_as_given() -> None:
     mask = TensorSpec(name="m", shape=(64, 256), dtype="float32", role="input")
     index = TensorSpec(name="i", shape=(8,), dtype="int64", role="input")
     given = ((GIVEN[0] > 0).float(), torch.arange(8))
     assert fill_family("normal", (mask, index), given, 1) is None
-    x, m, i = fill_family("large", (X, mask, index), (*GIVEN, *given), 1)
+    x, m, i = filled("large", (X, mask, index), (*GIVEN, *given), 1)
     assert torch.equal(m, given[0])
     assert torch.equal(i, given[1])
     assert not torch.equal(x, GIVEN[0])
     assert is_free(X, GIVEN[0].bfloat16())
 
 
-def test_parameters_are_never_neutral_and_variances_stay_positive():
+def test_parameters_are_never_neutral_and_variances_stay_positive() -> None:
     shape = (256,)
-    specs = [
-        TensorSpec(name=name, shape=shape, dtype="float32", role=role)
-        for name, role in (
-            ("weight", "parameter"),
-            ("bias", "parameter"),
-            ("running_var", "buffer"),
-            ("table", "buffer"),
-        )
-    ]
+    roles: tuple[tuple[str, Role], ...] = (
+        ("weight", "parameter"),
+        ("bias", "parameter"),
+        ("running_var", "buffer"),
+        ("table", "buffer"),
+    )
+    specs = [TensorSpec(name=name, shape=shape, dtype="float32", role=role) for name, role in roles]
     initial = [torch.ones(shape), torch.zeros(shape), torch.ones(shape), torch.arange(256.0)]
     seen = []
     for style in range(3):
         weight, bias, variance, table = draw_parameters(specs, initial, style, 11)
-        assert weight.unique().numel() > 100
-        assert bias.unique().numel() > 100
+        assert len(set(weight.tolist())) > 100
+        assert len(set(bias.tolist())) > 100
         assert variance.min() > 0
-        assert variance.unique().numel() > 100
+        assert len(set(variance.tolist())) > 100
         assert torch.equal(table, initial[3])
         seen.append(weight)
     assert not torch.equal(seen[1], seen[2])
 
 
-def test_refreshed_slots_never_hold_an_element_twice():
+def test_refreshed_slots_never_hold_an_element_twice() -> None:
     slots = [(torch.empty(64, 256),) for _ in range(3)]
     refresher = Refresher((X,), [GIVEN, (GIVEN[0].flip(0),)], (), 5)
     refresher.refresh(slots)
@@ -98,7 +104,7 @@ def test_refreshed_slots_never_hold_an_element_twice():
         assert new.std() == pytest.approx(1, abs=0.3)
 
 
-def test_refreshed_parameters_change_and_stay_finite():
+def test_refreshed_parameters_change_and_stay_finite() -> None:
     weight = torch.randn(32)
     refresher = Refresher((X,), [GIVEN], (weight, torch.tensor(3)), 5)
     memory = [torch.zeros(32), torch.tensor(3)]

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
-from conftest import make_problem
+from tests.judge.kernel_files import make_problem
 
 from kernelwright.errors import UserError
 from kernelwright.judge.slots import ALIGNMENT, GUARD_BYTES, POISONS, Slots, Workspaces, slot_count
@@ -16,13 +17,13 @@ EACH = 2 * 64 * 256 * 4
 
 
 @pytest.fixture
-def slots():
+def slots() -> Iterator[Slots]:
     made = Slots(PROBLEM, cache_bytes=4 * EACH, available_bytes=1 << 32)
     yield made
     made.close()
 
 
-def test_slots_make_twice_the_cache_and_keep_apart(slots):
+def test_slots_make_twice_the_cache_and_keep_apart(slots: Slots) -> None:
     assert slots.count == 8
     assert slots.cold
     taken = []
@@ -36,7 +37,7 @@ def test_slots_make_twice_the_cache_and_keep_apart(slots):
         assert all(end <= other[2] - GUARD_BYTES or start >= other[1] + GUARD_BYTES for other in others)
 
 
-def test_tensors_are_views_of_the_shared_memory(slots):
+def test_tensors_are_views_of_the_shared_memory(slots: Slots) -> None:
     slots.inputs[3][0].fill_(7.0)
     buffer = slots.buffers[0]
     start = buffer.offset + 3 * buffer.stride
@@ -46,7 +47,7 @@ def test_tensors_are_views_of_the_shared_memory(slots):
     assert [tuple(p.shape) for p in slots.parameters] == [(256,), (256,)]
 
 
-def test_poison_covers_the_outputs_and_nothing_else(slots):
+def test_poison_covers_the_outputs_and_nothing_else(slots: Slots) -> None:
     for byte in POISONS:
         slots.poison((1, 5), byte)
         assert slots.holds(1, byte)
@@ -59,7 +60,7 @@ def test_poison_covers_the_outputs_and_nothing_else(slots):
     assert (words[1] == -1).all()
 
 
-def test_a_write_beyond_either_end_is_found(slots):
+def test_a_write_beyond_either_end_is_found(slots: Slots) -> None:
     buffer = next(b for b in slots.buffers if b.name == "out")
     start = buffer.offset + 2 * buffer.stride
     for place, words in ((start - 4, "4 bytes before out"), (start + buffer.size + 8, "8 bytes after the end of out")):
@@ -70,7 +71,7 @@ def test_a_write_beyond_either_end_is_found(slots):
         assert slots.broken_guard((2,)) is None
 
 
-def test_the_runners_descriptor_cannot_be_made_writable(slots):
+def test_the_runners_descriptor_cannot_be_made_writable(slots: Slots) -> None:
     fd = slots.input.read_only_fd()
     with pytest.raises(PermissionError):
         mmap.mmap(fd, slots.input.size, prot=mmap.PROT_READ | mmap.PROT_WRITE)
@@ -79,7 +80,7 @@ def test_the_runners_descriptor_cannot_be_made_writable(slots):
     os.close(fd)
 
 
-def test_workspaces_have_guards_too():
+def test_workspaces_have_guards_too() -> None:
     made = Workspaces((Workspace(name="a", size_bytes=100), Workspace(name="b", size_bytes=64)))
     made.poison(0x5A)
     assert made.broken_guard() is None
@@ -88,13 +89,13 @@ def test_workspaces_have_guards_too():
     made.region.close()
 
 
-def test_too_little_memory_is_the_users_fault_with_a_fix():
+def test_too_little_memory_is_the_users_fault_with_a_fix() -> None:
     with pytest.raises(UserError, match="GiB of memory") as caught:
         slot_count(PROBLEM, cache_bytes=1 << 20, available_bytes=1 << 20)
     assert "smaller shapes" in caught.value.fix
 
 
-def test_tiny_and_huge_problems_stay_within_limits():
+def test_tiny_and_huge_problems_stay_within_limits() -> None:
     small = replace(PROBLEM.inputs[0], shape=(4,))
     tiny = replace(PROBLEM, inputs=(small,), outputs=(replace(small, name="out", role="output"),), parameters=())
     assert slot_count(tiny, cache_bytes=1 << 25, available_bytes=1 << 34) == 4096

@@ -6,11 +6,11 @@ import pytest
 from kernelwright.judge.statistics import interval_of_median, interval_of_ratio, noise_of
 
 
-def test_interval_of_identical_samples_is_a_point():
+def test_interval_of_identical_samples_is_a_point() -> None:
     assert interval_of_median([3.0] * 9, confidence=0.95) == (3.0, 3.0, 3.0)
 
 
-def test_interval_is_repeatable_and_holds_the_median():
+def test_interval_is_repeatable_and_holds_the_median() -> None:
     samples = np.random.default_rng(1).normal(100, 5, 30)
     first = interval_of_median(samples, confidence=0.95)
     assert first == interval_of_median(samples, confidence=0.95)
@@ -18,7 +18,7 @@ def test_interval_is_repeatable_and_holds_the_median():
     assert interval_of_median(samples, confidence=0.5)[2] - first[0] < first[2] - first[0]
 
 
-def test_interval_covers_the_true_median_about_as_often_as_it_says():
+def test_interval_covers_the_true_median_about_as_often_as_it_says() -> None:
     rng = np.random.default_rng(2)
     hits = 0
     for _ in range(200):
@@ -27,7 +27,7 @@ def test_interval_covers_the_true_median_about_as_often_as_it_says():
     assert 175 <= hits <= 200
 
 
-def test_ratio_is_taken_within_rounds_so_that_a_common_drift_cancels():
+def test_ratio_is_taken_within_rounds_so_that_a_common_drift_cancels() -> None:
     rng = np.random.default_rng(3)
     drift = np.linspace(1, 3, 20)
     ours = 50 * drift * rng.normal(1, 0.01, 20)
@@ -37,7 +37,7 @@ def test_ratio_is_taken_within_rounds_so_that_a_common_drift_cancels():
     assert high - low < 0.1
 
 
-def test_two_copies_tie_and_a_known_delay_shows():
+def test_two_copies_tie_and_a_known_delay_shows() -> None:
     rng = np.random.default_rng(4)
     first, second = (100 * rng.normal(1, 0.03, 32) for _ in range(2))
     _, low, high = interval_of_ratio(first, second, confidence=0.95)
@@ -48,14 +48,14 @@ def test_two_copies_tie_and_a_known_delay_shows():
     assert high < 1
 
 
-def test_a_single_disturbed_round_does_not_move_the_median():
+def test_a_single_disturbed_round_does_not_move_the_median() -> None:
     samples = [100.0] * 9 + [5000.0]
     median, _, high = interval_of_median(samples, confidence=0.95)
     assert median == 100.0
     assert high < 5000.0
 
 
-def test_samples_are_needed_and_must_pair():
+def test_samples_are_needed_and_must_pair() -> None:
     with pytest.raises(ValueError, match="at least one"):
         interval_of_median([], confidence=0.95)
     with pytest.raises(ValueError, match="every round"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 import numpy as np
 import pytest
-from conftest import QUICK, kernels, make_problem
+from tests.judge.kernel_files import QUICK, Sessions, judged, kernels, make_problem
 
 from kernelwright.judge.runner import Block, RunnerStopped
 from kernelwright.judge.slots import POISONS, Slots
@@ -30,7 +32,7 @@ class FakeBaseline:
         self.name, self.estimate_us = name, each_us
         self.calls: list[list[int]] = []
 
-    def run(self, slots):
+    def run(self, slots: Sequence[int]) -> list[int]:
         self.calls.append(list(slots))
         return [int(self.estimate_us * US)] * len(slots)
 
@@ -44,8 +46,9 @@ class FakeRunner:
         self.also: tuple[int, ...] = ()
         self.forge = 0
 
-    def run(self, called):
-        self.blocks.append(list(called))
+    def run(self, slots: Sequence[int]) -> Block:
+        called = list(slots)
+        self.blocks.append(called)
         for slot in (*called, *(self.also if called else ())):
             assert slot in self.also or self.slots.holds(slot, POISONS[0])
             self.slots.outputs[slot][0].fill_(1.0)
@@ -56,13 +59,18 @@ class FakeRunner:
 
 
 @pytest.fixture
-def slots():
+def slots() -> Iterator[Slots]:
     made = Slots(make_problem("softmax"), cache_bytes=16 * 131072, available_bytes=1 << 32)
     yield made
     made.close()
 
 
-def rounds(slots, runner, baselines, **changes):
+def rounds(
+    slots: Slots,
+    runner: FakeRunner,
+    baselines: list[FakeBaseline],
+    inspect: Callable[[Sequence[int]], str | None] | None = None,
+) -> tuple[Samples, str | None, list[list[int]], list[list[int]]]:
     refreshed: list[list[int]] = []
     inspected: list[list[int]] = []
     samples, fault = run_rounds(
@@ -70,7 +78,7 @@ def rounds(slots, runner, baselines, **changes):
         slots=slots,
         baselines=baselines,
         refresh=lambda chosen: refreshed.append(list(chosen)),
-        inspect=changes.get("inspect", lambda called: inspected.append(list(called))),
+        inspect=inspect or (lambda called: inspected.append(list(called))),
         rng=np.random.default_rng(7),
         runner=runner,
         estimate_us=100.0,
@@ -78,7 +86,7 @@ def rounds(slots, runner, baselines, **changes):
     return samples, fault, refreshed, inspected
 
 
-def test_every_round_gives_every_contender_fresh_slots_and_the_candidate_poisoned_outputs(slots):
+def test_every_round_gives_every_contender_fresh_slots_and_the_candidate_poisoned_outputs(slots: Slots) -> None:
     runner, eager, other = FakeRunner(slots, 100), FakeBaseline("eager", 200), FakeBaseline("compile:default", 50)
     samples, fault, refreshed, inspected = rounds(slots, runner, [eager, other])
     assert fault is None
@@ -97,7 +105,7 @@ def test_every_round_gives_every_contender_fresh_slots_and_the_candidate_poisone
     assert noise(samples, QUICK) == 0
 
 
-def test_work_for_calls_that_were_never_made_is_seen(slots):
+def test_work_for_calls_that_were_never_made_is_seen(slots: Slots) -> None:
     runner = FakeRunner(slots, 100)
     runner.also = tuple(range(slots.count))
     samples, _, _, _ = rounds(slots, runner, [FakeBaseline("eager", 200)])
@@ -105,13 +113,13 @@ def test_work_for_calls_that_were_never_made_is_seen(slots):
     assert BAIT >= 1
 
 
-def test_a_wrong_timed_output_ends_the_rounds(slots):
+def test_a_wrong_timed_output_ends_the_rounds(slots: Slots) -> None:
     samples, fault, _, _ = rounds(slots, FakeRunner(slots, 100), [FakeBaseline("eager", 200)], inspect=lambda _: "bad")
     assert fault == "bad"
     assert samples.times_us[CANDIDATE] == []
 
 
-def test_blocks_that_the_judges_clock_contradicts_give_no_time(slots):
+def test_blocks_that_the_judges_clock_contradicts_give_no_time(slots: Slots) -> None:
     runner = FakeRunner(slots, 1000)
     runner.forge = 900 * US
     samples, _, _, _ = rounds(slots, runner, [FakeBaseline("eager", 200)])
@@ -119,7 +127,7 @@ def test_blocks_that_the_judges_clock_contradicts_give_no_time(slots):
     assert len(samples.clock_faults) == samples.rounds == 32
 
 
-def test_calls_follow_from_the_time_of_one():
+def test_calls_follow_from_the_time_of_one() -> None:
     assert len(calls_for(100.0, 1000.0, 4096).slots) == 10 + LEAD
     assert calls_for(100.0, 1000.0, 10).lead == 0
     assert len(calls_for(100.0, 1000.0, 10).slots) == 10
@@ -127,12 +135,12 @@ def test_calls_follow_from_the_time_of_one():
     assert len(calls_for(0.001, 1000.0, 4096).slots) == 1024 + LEAD
 
 
-def test_half_of_many_slots_are_never_called():
+def test_half_of_many_slots_are_never_called() -> None:
     for slots in (12, 32, 64, 1000):
         assert len(calls_for(0.01, 1000.0, slots).slots) <= slots // 2
 
 
-def test_measurements_say_how_they_were_taken():
+def test_measurements_say_how_they_were_taken() -> None:
     samples = Samples(times_us={CANDIDATE: [10.0, 11.0], "eager": [20.0, 22.0], AGAIN: [21.0, 21.0]})
     samples.calls = {CANDIDATE: 5, "eager": 6, AGAIN: 6}
     made = {m.contender: m for m in measurements(samples, QUICK, workload="given", cold=True, threads=2)}
@@ -144,13 +152,13 @@ def test_measurements_say_how_they_were_taken():
     assert "torch" in made["eager"].method
 
 
-def test_runner_failures_carry_the_candidates_fault():
+def test_runner_failures_carry_the_candidates_fault() -> None:
     failure = Failure(stage="run", kind="signal", message="it broke")
     assert RunnerStopped(failure).failure is failure
 
 
 @pytest.mark.slow
-def test_two_copies_of_one_kernel_tie_and_a_known_delay_shows(sessions):
+def test_two_copies_of_one_kernel_tie_and_a_known_delay_shows(sessions: Sessions) -> None:
     """A real run; see benchmarks for the same with numbers. Only the order is asserted, and by a wide margin."""
     plain = next(k for k in kernels("honest") if k.path.stem == "single_thread")
     problem = sessions.judge("softmax").problem
@@ -161,6 +169,6 @@ def test_two_copies_of_one_kernel_tie_and_a_known_delay_shows(sessions):
     )
     slower = replace(candidate, sources=(replace(candidate.sources[0], text=twice),))
     records = list(sessions.judge("softmax").judge([candidate, candidate, slower], replace(QUICK, rounds=10)))
-    first, second, third = (r.outcome.against("eager").speedup for r in records)
+    first, second, third = (judged(r).comparisons[0].speedup for r in records)
     assert 0.5 < first / second < 2
     assert 2 < first / third < 8

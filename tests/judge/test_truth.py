@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import torch
-from conftest import make_problem
+from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge.sensitivity import Sensitivity
 from kernelwright.judge.truth import Truth
@@ -24,7 +24,7 @@ def get_inputs():
 """
 
 
-def test_truth_is_float64_even_where_the_reference_names_narrow_types():
+def test_truth_is_float64_even_where_the_reference_names_narrow_types() -> None:
     reference = load_reference((SourceFile(path="r.py", text=RMS),), "Model")
     (x,) = reference.make_inputs(1)
     weight = torch.randn(8).bfloat16()
@@ -38,7 +38,7 @@ def test_truth_is_float64_even_where_the_reference_names_narrow_types():
     assert 0 < (own.double() - exact).abs().max() < 0.05
 
 
-def test_nearby_truth_moves_by_about_one_rounding():
+def test_nearby_truth_moves_by_about_one_rounding() -> None:
     reference = load_problem(make_problem("layernorm"))
     truth = Truth(reference, 0)
     (x,) = reference.make_inputs(1)
@@ -50,16 +50,17 @@ def test_nearby_truth_moves_by_about_one_rounding():
     assert moved.median() > 1e-9
 
 
-def test_fan_in_and_necessary_bytes_come_from_gradients():
-    found = {}
+def test_fan_in_and_necessary_bytes_come_from_gradients() -> None:
+    found: dict[str, tuple[float, int]] = {}
     for name in ("softmax", "layernorm", "mse", "argmax"):
         problem = make_problem(name)
         reference = load_problem(problem)
         sensitivity = Sensitivity(problem, reference, reference.make_inputs(2), 0)
         found[name] = (sensitivity.fan_in()[0], sensitivity.must_move_bytes())
     size = 64 * 256 * 4
-    assert found["softmax"] == (256, 2 * size)
-    assert found["layernorm"][0] == 256 + 2
-    assert found["layernorm"][1] == 2 * size + 2 * 1024
-    assert found["mse"] == (2 * 64 * 256, 2 * size + 4)
-    assert found["argmax"] == (256, 64 * 8)  # no gradient: input per output, and only the outputs must move
+    assert found == {
+        "softmax": (256, 2 * size),
+        "layernorm": (256 + 2, 2 * size + 2 * 1024),
+        "mse": (2 * 64 * 256, 2 * size + 4),
+        "argmax": (256, 64 * 8),  # no gradient: inputs for each output, and only the outputs must move
+    }

@@ -2,7 +2,7 @@
 
 SCREEN   sorts a search's candidates: a few families, few rounds, eager only
 MEASURE  decides between the best of them: all families once, more rounds, eager only
-REPORT   what may be published: all families several times, every baseline, at least thirty rounds
+REPORT   what may be published: all families twice, every baseline, at least thirty rounds
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BASELINES = ("eager", *(f"compile:{mode}" for mode in COMPILE_MODES))
 
 SCREEN = Policy(
     name="screen",
-    families=("given", "large", "negative", "constant", "integers", "nonfinite"),
+    families=("given", "large", "negative", "constant", "integers", "rows", "nonfinite"),
     draws=1,
     baselines=("eager",),
     rounds=6,
@@ -53,7 +53,7 @@ MEASURE = Policy(
 REPORT = Policy(
     name="report",
     families=FAMILIES,
-    draws=3,
+    draws=2,
     baselines=BASELINES,
     rounds=32,
     block_us=5000.0,

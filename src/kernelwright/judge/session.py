@@ -134,11 +134,15 @@ class Session:
     def _make_draw(self, family: str, number: int) -> Draw | str:
         seed = self._seed(family, number)
         given = self.reference.make_inputs(seed)
-        inputs = fill_family(family, self.problem.inputs, given, seed)
-        if inputs is None:
-            return "no input holds free numbers"
         style = number if family == "given" else number + 1
         parameters = draw_parameters(self.problem.parameters, self._initial, style, seed + 1)
+        inputs = fill_family(family, self.problem.inputs, given, seed)
+        if inputs is None:
+            # A lookup's inputs are indices: the family is then one of the table's values.
+            table = fill_family(family, self.problem.parameters, parameters, seed)
+            if table is None:
+                return "neither inputs nor parameters hold free numbers"
+            inputs, parameters = given, table
         exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
         # Half-precision references overflow where float64 does not; both must be finite.
         finite = all(bool(t.isfinite().all()) for t in (*exact, *own) if t.is_floating_point())

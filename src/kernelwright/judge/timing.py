@@ -16,16 +16,17 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from kernelwright.judge import statistics
-from kernelwright.judge.baselines import EAGER, Baseline
+from kernelwright.judge.baselines import EAGER
 from kernelwright.judge.integrity import block_time_us, clock_fault
-from kernelwright.judge.runner import MAX_CALLS, Block, Runner
+from kernelwright.judge.runner import MAX_CALLS, Block
 from kernelwright.judge.slots import POISONS, Slots
 from kernelwright.types import Comparison, Measurement, Policy
 
@@ -85,7 +86,30 @@ def quiet() -> Iterator[None]:
         gc.enable()
 
 
-def latency_ns(runner: Runner, *, repeats: int = 15) -> float:
+class Contender(Protocol):
+    """What is timed in this process: a baseline.
+
+    **Covers**: one call on each of some slots. **Does not cover**: what slots hold.
+    """
+
+    name: str
+    estimate_us: float
+
+    def run(self, slots: Sequence[int]) -> list[int]:
+        """Returns the nanoseconds of one call on each of the slots."""
+
+
+class Caller(Protocol):
+    """What calls the candidate: its runner.
+
+    **Covers**: one call on each of some slots, in another process. **Does not cover**: whether the stamps are true.
+    """
+
+    def run(self, slots: Sequence[int]) -> Block:
+        """Returns the stamps of one call on each of the slots, and the judge's clock before and after."""
+
+
+def latency_ns(runner: Caller, *, repeats: int = 15) -> float:
     """Returns the usual time of a command without calls, by the judge's clock."""
     blocks = [runner.run(()) for _ in range(repeats)]
     return float(np.median([b.received - b.sent for b in blocks]))
@@ -95,11 +119,11 @@ def run_rounds(
     policy: Policy,
     *,
     slots: Slots,
-    baselines: Sequence[Baseline],
+    baselines: Sequence[Contender],
     refresh: Callable[[Sequence[int]], None],
     inspect: Callable[[Sequence[int]], str | None],
     rng: np.random.Generator,
-    runner: Runner | None = None,
+    runner: Caller | None = None,
     estimate_us: float = 0.0,
     deadline: float = float("inf"),
 ) -> tuple[Samples, str | None]:
@@ -132,27 +156,15 @@ def run_rounds(
         order = rng.permutation(slots.count).tolist()
         chosen, bait = order[:needed], order[needed : needed + BAIT]
         refresh(chosen)
-        times: dict[str, float] = {}
-        block: Block | None = None
-        mine: list[int] = []
-        if runner:
-            mine = rng.permutation(chosen).tolist()[: len(turns[CANDIDATE].slots)]
-            slots.poison((*mine, *bait), POISONS[0])
-        with quiet():
-            for name in rng.permutation(sorted(turns)).tolist():
-                time.sleep(SETTLE_S)
-                if name == CANDIDATE and runner:
-                    block = runner.run(mine)
-                    continue
-                picked = rng.permutation(chosen).tolist()[: len(turns[name].slots)]
-                spent = by_name[name].run(picked)[turns[name].lead :]
-                times[name] = sum(spent) / len(spent) / 1e3
+        called = rng.permutation(chosen).tolist()[: len(turns[CANDIDATE].slots)] if runner else []
+        slots.poison((*called, *bait) if runner else (), POISONS[0])
+        times, block = _blocks(turns, by_name, runner, chosen, called, rng)
         samples.rounds += 1
         if block is not None:
             if any(not slots.holds(slot, POISONS[0]) for slot in bait):
                 samples.bait_taken = "outputs of a call that was never made were written"
                 break
-            if fault := inspect(mine):
+            if fault := inspect(called):
                 return samples, fault
             if reason := clock_fault(block):
                 samples.clock_faults.append(reason)
@@ -161,6 +173,29 @@ def run_rounds(
         for name, spent_us in times.items():
             samples.times_us[name].append(spent_us)
     return samples, None
+
+
+def _blocks(
+    turns: Mapping[str, Turn],
+    baselines: Mapping[str, Contender],
+    runner: Caller | None,
+    chosen: Sequence[int],
+    called: Sequence[int],
+    rng: np.random.Generator,
+) -> tuple[dict[str, float], Block | None]:
+    """Gives every contender its turn; returns baselines' mean times and the candidate's stamps."""
+    times: dict[str, float] = {}
+    block: Block | None = None
+    with quiet():
+        for name in rng.permutation(sorted(turns)).tolist():
+            time.sleep(SETTLE_S)
+            if name == CANDIDATE and runner:
+                block = runner.run(called)
+                continue
+            turn = turns[name]
+            spent = baselines[name].run(rng.permutation(chosen).tolist()[: len(turn.slots)])[turn.lead :]
+            times[name] = sum(spent) / len(spent) / 1e3
+    return times, block
 
 
 def measurements(
