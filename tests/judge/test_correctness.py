@@ -18,6 +18,8 @@ from kernelwright.judge.correctness import (
     kinds,
     ties_left_open,
 )
+from kernelwright.judge.inputs import VALUES
+from kernelwright.judge.truth import nudge
 from kernelwright.types import SourceFile, ToleranceRule, replace
 
 RULE = ToleranceRule()
@@ -157,11 +159,35 @@ def test_groups_are_binades_joined_until_they_are_large_enough() -> None:
     assert group[18] == group[10] == 1
     assert group[9] == group[2] == group[0] == 0
     assert groups_of(torch.tensor([0, 7, 0])).tolist() == [0, 0, 0]
+    assert groups_of(torch.tensor([500, 40, 0, 60])).tolist() == [0, 1, 1, 2]
+    assert groups_of(torch.tensor([5, 7, 0, 60])).tolist() == [0, 0, 0, 0]
+    assert groups_of(torch.tensor([500, 0, 0])).tolist() == [0, 0, 0]
+
+
+def _pool(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.avg_pool2d(x, 2)
+
+
+def _pool_across(x: torch.Tensor) -> torch.Tensor:
+    return ((x[..., ::2, ::2] + x[..., 1::2, 1::2]) + (x[..., ::2, 1::2] + x[..., 1::2, ::2])) * 0.25
+
+
+@pytest.mark.parametrize("family", ["zeros", "rows", "outliers", "normal"])
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_that_nearly_cancel_pass_in_any_order(family: str, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x = VALUES[family]((16, 32, 64, 64), generator)
+    nearby = [_pool(nudge(x, 2.0**-24, generator)) for _ in range(2)]
+    bound = FloatBound("out", truth=_pool(x.double()), own=_pool(x), nearby=nearby, rule=RULE, terms=4)
+    found = bound.check(_pool_across(x))
+    assert found.passed, found.evidence
+    for coarse in (_pool(rounded(x, 10)), _pool(x) * (1 + 2.0**-18)):
+        assert not bound.check(coarse).passed
 
 
 def test_binades() -> None:
-    values = torch.tensor([0.0, 1.0, 1.99, 2.0, 0.5, 1e-45]).double()
-    assert exponents(values, torch.float32).tolist() == [-125, 1, 1, 2, 0, -125]
+    values = torch.tensor([0.0, 1.0, 1.99, 2.0, 0.5, 1e-45, 1.2e-38]).double()
+    assert exponents(values, torch.float32).tolist() == [-126, 1, 1, 2, 0, -126, -125]
 
 
 def test_kinds() -> None:

@@ -20,9 +20,10 @@ one rounding shows how much the answer is worth there (backward stability: an an
 for inputs which round to the same numbers is right). Six sqrt(K) of its typical change in the
 group, two for the root mean square, pass as well: a running mean (Welford) needs three. Typical is
 the median where a group has many elements, so that a jump of a discontinuous function at a few
-places widens nothing. Single elements whose inputs cancel far more than those of their group (a sum of
-large numbers that comes out small beside sums of small ones) are judged by their own largest change
-instead, as long as they are at most one in a thousand: more of them would be a jump.
+places widens nothing. The others of its group say little about an element whose inputs cancel far more than
+theirs (a sum of large numbers that comes out small, beside sums of small ones). Such an element may err by its
+own change: in rare binades, which together hold at most one element in a hundred, and elsewhere where at
+most one in a thousand changes eight times as much as is typical. More of them would be a jump.
 
 Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
 Does not cover: errors that stay within the reference's own in the same binade; ties in operators
@@ -49,8 +50,10 @@ BINADES = 2200
 MOVED_SAMPLE = 1 << 15
 """Elements from which the typical change of a group is taken."""
 MEDIAN_TO_SIGMA = 1.4826
-ILL_SHARE, ILL_LEAST = 1e-3, 8
-"""Elements that may be judged by their own change: this share of all, and at least this many."""
+RARE_SHARE, RARE_FROM = 0.01, 4096
+"""The share of all elements that rare binades hold together, in outputs of at least so many elements."""
+UNLIKE, UNLIKE_SHARE = 8.0, 1e-3
+"""How often the typical change makes an element unlike its group, and the share of all that may be so."""
 ILL_LUCK, MOST_ILL = 8.0, 768.0
 """How much more an element may err than its group by this change, which is one or two samples of chance; in all
 at most MOST_ILL roundings of its inputs, ten times below what TF32 would make of them."""
@@ -102,7 +105,8 @@ class FloatBound:
         own_error = self._counted((own64 - self.truth).abs())
         most, rms = self._by_group(own_error, index)
         root = math.sqrt(min(max(1.0, terms), MOST_TERMS))
-        moved = root * self._typical_change(nearby, index)
+        typical = self._typical_change(nearby, index)
+        moved = root * typical
         # The middle of each binade, and the distance of neighbouring numbers in it.
         middle = torch.ldexp(torch.full((BINADES,), 0.75, dtype=torch.float64), torch.arange(BINADES) + lowest)
         ulp, rounding = middle * torch.finfo(own.dtype).eps / 1.5, middle * arithmetic_roundoff(own.dtype)
@@ -110,7 +114,7 @@ class FloatBound:
         floor = torch.maximum(rule.floor_ulps * ulp, 4.0 * root * rounding) + smallest
         by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 6.0 * moved)
         self.table = torch.maximum(by_group[self._group], floor)
-        self._ill, self._ill_allowed = self._ill_conditioned(nearby, min(6.0 * root * ILL_LUCK, MOST_ILL), index)
+        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, min(6.0 * root * ILL_LUCK, MOST_ILL))
         low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
         self._rms_allowed = torch.maximum(
             torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved), self._rms(low.square() * self.counts)
@@ -217,19 +221,28 @@ class FloatBound:
         return taken.nonzero().flatten()
 
     def _ill_conditioned(
-        self, nearby: Sequence[torch.Tensor], factor: float, index: torch.Tensor
+        self, nearby: Sequence[torch.Tensor], typical: torch.Tensor, factor: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the few elements whose own change allows more than their group does, and what it allows."""
+        """Returns the elements that may err by `factor` times their own change, and how much that is."""
         none = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.float64)
-        if not nearby:
+        if not nearby or len(self.truth) < RARE_FROM:
             return none
+        sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
+        ordered, places = sizes.sort()
+        rare = torch.zeros(len(sizes), dtype=torch.bool)
+        rare[places] = ordered.cumsum(0) <= RARE_SHARE * len(self.truth)
         change = torch.zeros_like(self.truth)
         for other in nearby:
             torch.maximum(change, (other.reshape(-1).double() - self.truth).abs_().nan_to_num_(0.0, 0.0), out=change)
+        index = self._index.long()
+        group = self._group[index]
+        eligible = rare[group]
+        unlike = change > UNLIKE * typical[group]
+        if int(unlike.sum()) <= UNLIKE_SHARE * len(change):
+            eligible |= unlike
         change *= factor
-        found = (change > self.table[index]).nonzero().flatten()
-        few = len(found) <= max(ILL_LEAST, ILL_SHARE * len(change))
-        return (found, change[found]) if few else none
+        found = (eligible & (change > self.table[index])).nonzero().flatten()
+        return found, change[found]
 
     def _fault(self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf) -> Finding:
         place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
@@ -338,8 +351,8 @@ def kinds(values: torch.Tensor) -> torch.Tensor:
 
 
 def lowest_exponent(dtype: torch.dtype) -> int:
-    """Returns the binade that subnormal numbers and zero are counted in."""
-    return int(math.log2(torch.finfo(dtype).tiny)) + 1
+    """Returns the binade that subnormal numbers and zero are counted in, below that of the smallest normal one."""
+    return int(math.log2(torch.finfo(dtype).tiny))
 
 
 def exponents(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -351,19 +364,24 @@ def exponents(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def groups_of(counts: torch.Tensor) -> torch.Tensor:
-    """Returns the group of each binade, from how many elements lie in it; binades without any join a neighbour."""
+    """Returns the group of each binade, from how many elements lie in it; binades without any join a neighbour.
+
+    Many zeros are a group of their own: they are of no magnitude, and say nothing about numbers that are
+    nearly zero because large ones cancel.
+    """
+    lowest = 1 if int(counts[0]) >= SMALL_GROUP and bool(counts[1:].any()) else 0
     group_of, group, size = [0] * len(counts), 0, 0
-    for position in range(len(counts) - 1, -1, -1):
+    for position in range(len(counts) - 1, lowest - 1, -1):
         group_of[position] = group
         size += int(counts[position])
-        if size >= SMALL_GROUP and bool(counts[:position].any()):
+        if size >= SMALL_GROUP and bool(counts[lowest:position].any()):
             group, size = group + 1, 0
     if size < SMALL_GROUP and group:
         # The rest at the low end is too few: it belongs to the group above.
         group_of = [min(g, group - 1) for g in group_of]
     # Numbered from the low end, so that the last entry holds the largest number.
-    last = max(group_of)
-    return torch.tensor([last - g for g in group_of])
+    last = max(group_of) + lowest
+    return torch.tensor([last - g if position >= lowest else 0 for position, g in enumerate(group_of)])
 
 
 def smallest_of(dtype: torch.dtype) -> float:

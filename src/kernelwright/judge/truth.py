@@ -6,6 +6,7 @@ are widened as well: they belong to how the reference computes, not to what it m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -75,7 +76,7 @@ class Truth:
     def nearby(
         self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], *, relative: float, seed: int
     ) -> tuple[torch.Tensor, ...]:
-        """Returns the truth for inputs and parameters each changed by one rounding of either sign."""
+        """Returns the truth for inputs and parameters each changed by about one rounding."""
         generator = torch.Generator().manual_seed(seed)
         return self.exact(
             [nudge(t, relative, generator) for t in inputs], [nudge(t, relative, generator) for t in parameters]
@@ -83,11 +84,15 @@ class Truth:
 
 
 def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
-    """Returns a float64 copy with every element multiplied by 1 ± `relative`; other dtypes as they are."""
+    """Returns a float64 copy with every element changed by `relative` of itself, in the root mean square.
+
+    The changes are uniform, not all of one size: two equal and opposite changes would hide that two
+    numbers cancel. Other dtypes come back as they are.
+    """
     if not tensor.is_floating_point():
         return tensor
-    signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8) * 2 - 1
-    return tensor.double() * (1.0 + relative * signs)
+    changes = torch.rand(tensor.shape, generator=generator).mul_(2.0).sub_(1.0)
+    return tensor.double() * (1.0 + math.sqrt(3.0) * relative * changes.double())
 
 
 def _fresh_wide(tensor: torch.Tensor) -> torch.Tensor:
