@@ -42,7 +42,7 @@ def _both(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _packed(x: Tensor) -> Tensor:
-    q, k, v = (part.view(2, 33, 4, 16).transpose(1, 2) for part in x.split(64, -1))
+    q, k, v = (part.view(2, 33, 4, 16).transpose(1, 2) for part in torch.split(x, 64, -1))
     return sdpa(q, k, v, is_causal=True).transpose(1, 2).reshape(2, 33, 64)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.experts.candidates import Traced, check, refusal, strange
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 OFFSETS = torch.tensor([0, 3, 3, 10, 20, 100, 350])
@@ -74,7 +74,7 @@ def test_embedding_then_reduction(mean: bool, tmp_path: Path) -> None:
             self.table = nn.Embedding(50, 30)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            rows = self.table(x)
+            rows: Tensor = self.table(x)
             return rows.mean(-2) if mean else rows.sum(1)
 
     torch.manual_seed(0)

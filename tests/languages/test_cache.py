@@ -12,7 +12,7 @@ import pytest
 
 from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.languages import Builder, bounded, build_program, cache, detect_target, program
-from kernelwright.testing import scale_candidate, scale_problem
+from kernelwright.testing.languages import scale_candidate, scale_problem
 from kernelwright.types import Artifact, Failure, digest, replace
 
 CANDIDATE = scale_candidate("cpp", "")
@@ -119,7 +119,7 @@ def test_home_that_cannot_be_made_names_its_fix(home: Path) -> None:
 BUILD = """
 import sys
 from kernelwright.languages import Builder, detect_target
-from kernelwright.testing import scale_candidate, scale_problem
+from kernelwright.testing.languages import scale_candidate, scale_problem
 text = open(sys.argv[1]).read()
 with Builder(detect_target(), workers=2) as builder:
     print("ready", flush=True)

@@ -12,7 +12,7 @@ import pytest
 from kernelwright.languages import Builder, cpp, detect_target
 from kernelwright.languages.bounded import Limits
 from kernelwright.languages.hardware import Compiler, find_compiler
-from kernelwright.testing import SIZE, LanguageSuite, scale_candidate, scale_problem
+from kernelwright.testing.languages import SIZE, LanguageSuite, scale_candidate, scale_problem
 from kernelwright.types import Artifact, Binding, Failure, LaunchPlan, SourceFile, Step, Workspace, replace
 
 GOOD = """\

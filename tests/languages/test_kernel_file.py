@@ -10,7 +10,7 @@ from kernelwright.errors import UserError
 from kernelwright.languages import candidate_from_file, check_plan, skeleton
 from kernelwright.languages.cpp import Cpp
 from kernelwright.languages.hardware import detect_target
-from kernelwright.testing import scale_problem
+from kernelwright.testing.languages import scale_problem
 from kernelwright.types import Artifact, Binding, Problem, TensorSpec, Workspace, digest, replace
 
 PROBLEM = scale_problem()

@@ -7,7 +7,7 @@ import pytest
 
 from kernelwright.languages import entry
 from kernelwright.languages.plan import check_plan, is_identifier
-from kernelwright.testing import scale_candidate, scale_problem
+from kernelwright.testing.languages import scale_candidate, scale_problem
 from kernelwright.types import Binding, Candidate, LaunchPlan, Step, Workspace, replace
 
 GOOD = scale_candidate("cpp", "")

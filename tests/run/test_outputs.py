@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
-from tests.search.suite import fake_record
 
 from kernelwright import codec
 from kernelwright.errors import KernelwrightError, UserError
@@ -14,6 +13,7 @@ from kernelwright.languages import candidate_from_file
 from kernelwright.run import Result, Row, optimize
 from kernelwright.run.outputs import write_best
 from kernelwright.store import Store
+from kernelwright.testing.strategies import fake_record
 from kernelwright.types import Binding, Candidate, LaunchPlan, SourceFile, Step, Workspace, digest, replace
 
 KERNEL = """#include "deep/simd.hpp"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
-from tests.search.suite import coupled, fake_record
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.run import Event, Result, Row, judge_candidate, optimize
 from kernelwright.run.result import verdict_of
 from kernelwright.search.speed import speed
 from kernelwright.store import Store
+from kernelwright.testing.strategies import coupled, fake_record
 from kernelwright.types import Candidate, Comparison, Judgement, Record, Refusal, digest, replace
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.search.suite import (
+from kernelwright.graph import Capture, Graph
+from kernelwright.run import Parts
+from kernelwright.testing.strategies import (
     WIDE,
     Landscape,
     coupled,
@@ -19,9 +21,6 @@ from tests.search.suite import (
     make_template,
     noise_of,
 )
-
-from kernelwright.graph import Capture, Graph
-from kernelwright.run import Parts
 from kernelwright.types import (
     Candidate,
     Measurement,

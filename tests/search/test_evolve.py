@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from tests.search.suite import WIDE, Drive, StrategySuite, coupled, make_template, numbers, separable
-
 from kernelwright.search import Results, Strategy
 from kernelwright.search.evolve import Evolve
+from kernelwright.testing.strategies import WIDE, Drive, StrategySuite, coupled, make_template, numbers, separable
 from kernelwright.types import Template, digest
 
 

@@ -4,10 +4,9 @@ import itertools
 import math
 import random
 
-from tests.search.suite import WIDE, make_template, separable
-
 from kernelwright.search.effects import fitted, promising
 from kernelwright.search.field import Field, Place, changed, distance
+from kernelwright.testing.strategies import WIDE, make_template, separable
 from kernelwright.types import Parameter, Space, digest
 
 

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.search.suite import WIDE, Drive, StrategySuite, coupled, fake_record, make_template
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.search import Chain, Strategy
 from kernelwright.search.evolve import Evolve
 from kernelwright.search.speed import speed
 from kernelwright.search.tune import Tune
+from kernelwright.testing.strategies import WIDE, Drive, StrategySuite, coupled, fake_record, make_template
 from kernelwright.types import Candidate, Check, Judgement, Template, Verdict, replace
 
 

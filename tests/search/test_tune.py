@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from tests.search.suite import WIDE, Drive, StrategySuite, make_template, numbers, separable
-
 from kernelwright.search import Strategy
 from kernelwright.search.tune import Tune
+from kernelwright.testing.strategies import WIDE, Drive, StrategySuite, make_template, numbers, separable
 from kernelwright.types import Template
 
 

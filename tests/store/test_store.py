@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from tests.search.fake_judge import PROBLEM, TARGET
-from tests.search.suite import fake_policy, fake_record
 
 from kernelwright import codec
 from kernelwright.errors import KernelwrightError, StoreError, UserError
@@ -19,6 +18,7 @@ from kernelwright.store import Store
 from kernelwright.store import connection as connection_module
 from kernelwright.store.migrations import MIGRATIONS, guards
 from kernelwright.store.salvage import Salvage, examine, salvage
+from kernelwright.testing.strategies import fake_policy, fake_record
 from kernelwright.types import Candidate, LaunchPlan, Record, SourceFile, digest, replace
 
 ROOT = Path(__file__).parents[2]
