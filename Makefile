@@ -28,7 +28,7 @@ test: $(READY)   ## all tests; no GPU, no network
 	$(BIN)/python -m pytest
 
 demo: $(READY)   ## optimise a bundled operation on the CPU and write an HTML report
-	$(BIN)/kernelwright optimize softmax --budget 45s --out kernelwright-out/demo
+	$(BIN)/kernelwright optimize rms_norm --budget 40s --out kernelwright-out/demo
 
 bench: $(READY)  ## the CPU results table (about an hour alone on the machine)
 	$(BIN)/python benchmarks/cpu.py
