@@ -115,7 +115,7 @@ def test_workspace_limits_are_failures_not_crashes(sessions: Sessions) -> None:
     session = sessions.judge("softmax")
     kernel = HONEST["own_workspace"].candidate(session.problem)
     large = replace(
-        kernel, plan=replace(kernel.plan, workspaces=(replace(kernel.plan.workspaces[0], size_bytes=1 << 33),))
+        kernel, plan=replace(kernel.plan, workspaces=(replace(kernel.plan.workspaces[0], size_bytes=1 << 44),))
     )
     outcome = next(session.judge([large], QUICK)).outcome
     assert isinstance(outcome, Failure)
