@@ -114,3 +114,10 @@ def test_refreshed_parameters_change_and_stay_finite() -> None:
     assert not torch.equal(first, memory[0])
     assert torch.allclose(first / weight, (first / weight)[0].expand(32))
     assert int(memory[1]) == 3
+
+
+def test_rows_are_masked_among_nonfinite_values() -> None:
+    (drawn,) = fill_family("nonfinite", (X,), GIVEN, 3) or ()
+    empty = (drawn == float("-inf")).all(dim=1)
+    assert bool(empty.any())
+    assert int((drawn[:, 0] == float("-inf")).sum()) > int(empty.sum())

@@ -20,6 +20,8 @@ from kernelwright.reference_program import DTYPES
 from kernelwright.types import TensorSpec
 
 NONFINITE = "nonfinite"
+MASKED_FROM = 8
+"""Rows of a tensor from which on some are masked in family `nonfinite`."""
 DISTINCT_SAMPLE = 1024
 Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
@@ -79,6 +81,12 @@ def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     flat = drawn.view(-1)
     for bad in (float("nan"), float("inf"), float("-inf")):
         flat[int(torch.randint(0, len(flat), (1,), generator=g))] = bad
+    rows = drawn.reshape(-1, shape[-1]) if shape else drawn.reshape(1, 1)
+    if len(rows) >= MASKED_FROM:
+        # As masks leave them: rows that begin with minus infinity, and one that holds nothing else.
+        masked = torch.randperm(len(rows), generator=g)[:4]
+        rows[masked[:3], 0] = float("-inf")
+        rows[masked[3]] = float("-inf")
     return drawn
 
 
