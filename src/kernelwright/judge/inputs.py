@@ -3,7 +3,7 @@
 A family replaces the values of tensors that hold free numbers; integers, booleans and floats with a
 structure of their own (masks, tables with few distinct values) stay as the reference draws them.
 
-Covers: precision that only shows on odd values, cancellation, coherent rounding (`constant`),
+Covers: precision that only shows on odd values, cancellation, coherent rounding (`constant`, `powers`),
     overflow of squares and exponentials (`large`), masks by sign, order of a running maximum
     (`ascending`), rows of different scale (`rows`), NaN and infinities (`nonfinite`).
 Does not cover: values outside a tensor's declared range; relations between tensors that only the
@@ -49,6 +49,13 @@ def _constant(shape: tuple[int, ...], g: torch.Generator, index: int = 0) -> tor
     off = (3 + (0.14 if index % 2 else 0.42)) / 1024 * _sign(g)
     centre = (1 + steps + off) * 2.0 ** torch.randint(0, 2, (1,), generator=g) * _sign(g)
     return centre * (1.0 + 2.0**-16 * _normal(shape, g))
+
+
+def _powers(shape: tuple[int, ...], g: torch.Generator, index: int, seed: int) -> torch.Tensor:
+    # Powers of two change no rounding, so that errors still add up where nothing looks constant. Tensors of one
+    # shape have the same ones in the same places: their sums and differences round alike as well.
+    steps = torch.randint(-2, 1, shape, generator=torch.Generator().manual_seed(seed))
+    return torch.ldexp(_constant(shape, g, index), steps)
 
 
 def _sign(g: torch.Generator) -> float:
@@ -103,6 +110,7 @@ VALUES: dict[str, Values] = {
     "negative": lambda shape, g: -0.5 - _unit(shape, g),
     "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g).float(),
     "constant": _constant,
+    "powers": lambda shape, g: _powers(shape, g, 0, 0),
     "zeros": _zeros,
     "outliers": _outliers,
     "rows": _rows,
@@ -139,9 +147,12 @@ def fill_family(
         if not change:
             made.append(tensor)
             continue
-        drawn = (
-            _constant(spec.shape, generator, index) if family == "constant" else VALUES[family](spec.shape, generator)
-        )
+        if family == "constant":
+            drawn = _constant(spec.shape, generator, index)
+        elif family == "powers":
+            drawn = _powers(spec.shape, generator, index, seed)
+        else:
+            drawn = VALUES[family](spec.shape, generator)
         made.append(_limited(drawn, spec, family).to(DTYPES[spec.dtype]))
     return tuple(made)
 
