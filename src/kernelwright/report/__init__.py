@@ -12,7 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelwright.report.plot import Bar, Dot, intervals, progress
-from kernelwright.run.result import Result, Row, outcome_name
+from kernelwright.run.result import Result, Row, outcome_name, standing
 from kernelwright.types import Comparison, Failure, Judgement, Measurement, Record, TensorSpec, digest, value
 
 __all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "tensor_text"]
@@ -56,7 +56,7 @@ class Contender:
     speedup: str
     speedup_interval: str
     verdict: str
-    """faster, slower, or tie."""
+    """faster, slower, or tie; empty for the kernel itself."""
 
 
 def lines(rows: Iterable[Row]) -> tuple[Line, ...]:
@@ -100,7 +100,7 @@ def _reason(record: Record) -> str:
 
 
 def contenders(record: Record | None, baselines: tuple[Measurement, ...] = ()) -> tuple[Contender, ...]:
-    """Returns a final comparison: the kernel first, then each baseline that it was timed beside.
+    """Returns a final comparison: the kernel and each baseline that it was timed beside, in the order of the record.
 
     Args:
         record: the kernel's; None or a failed one gives the baselines alone.
@@ -117,16 +117,13 @@ def _judgement(record: Record | None) -> Judgement | None:
 
 
 def _contender(measured: Measurement, against: Comparison | None, noise: float) -> Contender:
-    verdict = ""
-    if against:
-        verdict = "faster" if against.low > 1 + noise else "slower" if against.high < 1 - noise else "tie"
     return Contender(
         name="this kernel" if measured.contender == "candidate" else measured.contender,
         median=f"{measured.median_us:.1f}",
         interval=f"{measured.low_us:.1f} to {measured.high_us:.1f}",
         speedup=f"{against.speedup:.2f}x" if against else "",
         speedup_interval=f"{against.low:.2f} to {against.high:.2f}" if against else "",
-        verdict=verdict,
+        verdict=standing(against, noise) if against else "",
     )
 
 

@@ -27,6 +27,7 @@ from kernelwright.types import (
 EventKind = Literal["start", "batch", "judged", "found", "best", "stage", "judge", "end"]
 Answer = Literal["kernel", "baseline", "undecided"]
 Stopped = Literal["finished", "budget", "interrupted"]
+Standing = Literal["faster", "slower", "tie"]
 
 
 @value
@@ -139,21 +140,34 @@ def best_baseline(record: Record) -> Comparison | None:
     return min(record.outcome.comparisons, key=lambda c: c.speedup, default=None)
 
 
+def standing(comparison: Comparison, noise: float) -> Standing:
+    """Returns how a kernel stands against one baseline: only an interval wholly beyond the noise is no tie.
+
+    The noise counts as a factor, both ways: at 25 %, faster begins above 1.25 and slower below 0.8.
+    """
+    if comparison.low > 1.0 + noise:
+        return "faster"
+    return "slower" if comparison.high * (1.0 + noise) < 1.0 else "tie"
+
+
 def verdict_of(record: Record) -> tuple[Answer, str]:
     """Returns the answer that a report record gives, and why.
 
-    The kernel wins only where the whole interval of its speedup over the best baseline lies above
-    1 by more than the noise that two runs of one contender showed; otherwise it is a tie or a loss,
-    and the baseline, which costs nothing, is the answer.
+    The kernel wins only where the whole interval of its speedup over every baseline lies above 1 by
+    more than the noise that two runs of one contender showed; otherwise it is a tie or a loss, and
+    the baseline, which costs nothing, is the answer.
     """
     hardest = best_baseline(record)
     if hardest is None or not isinstance(record.outcome, Judgement):
         return "undecided", "no baseline was timed beside the kernel"
     noise = record.outcome.noise or 0.0
-    numbers = f"{hardest.speedup:.2f}x against {hardest.baseline}, interval {hardest.low:.2f} to {hardest.high:.2f}"
+    # The baseline that decides is not always the one with the least speedup: another's interval may be wider.
+    first = {standing(c, noise): c for c in sorted(record.outcome.comparisons, key=lambda c: -c.speedup)}
+    decides = first.get("slower") or first.get("tie") or hardest
+    numbers = f"{decides.speedup:.2f}x against {decides.baseline}, interval {decides.low:.2f} to {decides.high:.2f}"
     numbers += f", noise {100 * noise:.1f} %"
-    if hardest.low > 1.0 + noise:
-        return "kernel", f"the kernel is faster than every baseline: {numbers}"
-    if hardest.high < 1.0 - noise:
-        return "baseline", f"{hardest.baseline} is faster than the best kernel: {numbers}"
-    return "baseline", f"the best kernel ties with {hardest.baseline}: {numbers}"
+    if decides is first.get("slower"):
+        return "baseline", f"{decides.baseline} is faster than the best kernel: {numbers}"
+    if decides is first.get("tie"):
+        return "baseline", f"the best kernel ties with {decides.baseline}: {numbers}"
+    return "kernel", f"the kernel is faster than every baseline: {numbers}"
