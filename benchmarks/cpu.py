@@ -48,7 +48,7 @@ def optimise(name: str, target: Target, *, budget_s: float, seed: int, folder: P
 
 
 def _show(event: Event) -> None:
-    if event.kind in ("best", "stage", "end"):
+    if event.kind in ("best", "prepare", "stage", "end"):
         print(f"    [{event.elapsed_s:5.1f} s] {event.text}", flush=True)
 
 

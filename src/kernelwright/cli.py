@@ -25,7 +25,7 @@ from kernelwright.console import Progress, answer_tables, contender_table
 from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
-from kernelwright.run.result import Result
+from kernelwright.run.result import Result, verdict_of
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
 from kernelwright.types import Failure, Record
@@ -266,11 +266,14 @@ def _print_record(record: Record) -> None:
         )
     if record.passed:
         out.print(contender_table(report.contenders(record)))
+        out.print(Text(report.noise_text(record), style="dim"))
+        _, why = verdict_of(record, "the kernel")
+        out.print(Text(f"{why[:1].upper()}{why[1:]}.", "bold"))
 
 
 def _print_problem(captured: Capture) -> None:
     problem = captured.problem
-    out.print(Text(problem.name, "bold"), problem.description)
+    out.print(Text(problem.name, "bold") + (f": {problem.description}" if problem.description else ""))
     for spec in problem.arguments:
         out.print(f"  {spec.role:<10} {report.tensor_text(spec)}", markup=False)
     work = f"{problem.flops:,} operations, " if problem.flops else ""

@@ -15,7 +15,7 @@ from kernelwright.report.plot import Bar, Dot, intervals, progress
 from kernelwright.run.result import Result, Row, outcome_name, standing
 from kernelwright.types import Comparison, Failure, Judgement, Measurement, Record, TensorSpec, digest, value
 
-__all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "tensor_text"]
+__all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "noise_text", "tensor_text"]
 
 SHOWN = 200
 """Candidates that the page lists; more are counted, and stay in the store."""
@@ -127,6 +127,15 @@ def _contender(measured: Measurement, against: Comparison | None, noise: float) 
     )
 
 
+def noise_text(record: Record | None) -> str:
+    """Returns the noise of a final comparison and what it does to the verdicts; empty where none was measured."""
+    judgement = _judgement(record)
+    if judgement is None or judgement.noise is None:
+        return ""
+    measured = f"noise (the same baseline against itself): {100 * judgement.noise:.1f} %"
+    return f"{measured}; a speedup whose interval does not clear 1 by that factor is a tie"
+
+
 def tensor_text(spec: TensorSpec) -> str:
     """Returns a tensor as people write it: `x: float32[4096, 1024]`."""
     return f"{spec.name}: {spec.dtype}[{', '.join(map(str, spec.shape))}]"
@@ -151,6 +160,7 @@ def html(result: Result, *, version: str) -> str:
         progress=progress(_dots(result.rows)),
         speedups=intervals(_speedup_bars(judgement), unit="x", reference=1.0) if judgement else "",
         times=intervals(_time_bars(result), unit=" µs"),
+        noise=noise_text(result.report),
         method=_method(result),
         digests={"problem": digest(result.problem), "target": digest(result.target), "policy": digest(result.policy)},
         candidate_digest=digest(result.best) if result.best else "",

@@ -22,6 +22,7 @@ from kernelwright.run.result import (
     Result,
     Row,
     Stopped,
+    amount,
     best_baseline,
     counted,
     ordered,
@@ -129,7 +130,7 @@ def optimize(
     run = store.begin_run("optimize", capture.problem, target, seed=seed)
     session = Session(capture.problem, target, store=store, policies=parts.policies, on_event=on_event)
     templates, refusals = _templates(capture, target, parts)
-    session.say("start", f"{capture.problem.name}: {len(templates)} templates, seed {run.seed}")
+    session.say("start", f"{capture.problem.name}: {amount(len(templates), 'template')}, seed {run.seed}")
     work = _Optimisation(session, parts, templates, budget_s=budget_s, seed=run.seed)
     work.run()
     result = work.result(refusals, notes=capture.notes)
@@ -312,7 +313,7 @@ class _Optimisation:
                 row = next(row for row in rows if row.candidate == self._best)
                 so_far = f"the fastest so far: {described(row.latest)} ({row.records[-1][0]})"
             return "undecided", f"interrupted before the final judgement; {so_far}; the same command goes on from here"
-        reason = f"none of {len(rows)} candidates passed the judge" if rows else "nothing could be proposed"
+        reason = f"none of {amount(len(rows), 'candidate')} passed the judge" if rows else "nothing could be proposed"
         if not rows and refusals:
             reason += f" ({refusals[0].subject}: {refusals[0].reason})"
         if quickest is None:

@@ -24,7 +24,7 @@ from kernelwright.types import (
     value,
 )
 
-EventKind = Literal["start", "batch", "judged", "found", "best", "stage", "judge", "end"]
+EventKind = Literal["start", "prepare", "batch", "judged", "found", "best", "stage", "judge", "end"]
 Answer = Literal["kernel", "baseline", "undecided"]
 Stopped = Literal["finished", "budget", "interrupted"]
 Standing = Literal["faster", "slower", "tie"]
@@ -35,8 +35,9 @@ class Event:
     """One line of live progress."""
 
     kind: EventKind
-    """start, batch (about to be judged), judged (new record), found (record from the store), best (a new
-    fastest), stage (the final stages), judge (the judge's own news), end."""
+    """start, prepare (what all candidates share; no budget passes until the next batch), batch (about to be
+    judged), judged (new record), found (record from the store), best (a new fastest), stage (the final
+    stages), judge (the judge's own news), end."""
     text: str
     """One line, complete in itself."""
     elapsed_s: float
@@ -117,6 +118,11 @@ def outcome_name(record: Record) -> str:
     return "passed" if record.passed else f"check: {failed[0] if failed else 'none ran'}"
 
 
+def amount(number: int, noun: str) -> str:
+    """Returns `1 candidate`, `2 candidates`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def counted(rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:
     """Returns how many candidates ended how, `passed` first, then the most frequent."""
     # A candidate that failed anywhere has failed, whatever it did under another policy.
@@ -150,8 +156,8 @@ def standing(comparison: Comparison, noise: float) -> Standing:
     return "slower" if comparison.high * (1.0 + noise) < 1.0 else "tie"
 
 
-def verdict_of(record: Record) -> tuple[Answer, str]:
-    """Returns the answer that a report record gives, and why.
+def verdict_of(record: Record, subject: str = "the best kernel") -> tuple[Answer, str]:
+    """Returns the answer that a report record gives, and why, in a sentence about `subject`.
 
     The kernel wins only where the whole interval of its speedup over every baseline lies above 1 by
     more than the noise that two runs of one contender showed; otherwise it is a tie or a loss, and
@@ -167,7 +173,7 @@ def verdict_of(record: Record) -> tuple[Answer, str]:
     numbers = f"{decides.speedup:.2f}x against {decides.baseline}, interval {decides.low:.2f} to {decides.high:.2f}"
     numbers += f", noise {100 * noise:.1f} %"
     if decides is first.get("slower"):
-        return "baseline", f"{decides.baseline} is faster than the best kernel: {numbers}"
+        return "baseline", f"{decides.baseline} is faster than {subject}: {numbers}"
     if decides is first.get("tie"):
-        return "baseline", f"the best kernel ties with {decides.baseline}: {numbers}"
+        return "baseline", f"{subject} ties with {decides.baseline}: {numbers}"
     return "kernel", f"the kernel is faster than every baseline: {numbers}"
