@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelwright.report.plot import Bar, Dot, intervals, progress
 from kernelwright.run.result import Result, Row, outcome_name, standing
+from kernelwright.search.speed import speed
 from kernelwright.types import Comparison, Failure, Judgement, Measurement, Record, TensorSpec, digest, value
 
 __all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "noise_text", "tensor_text"]
@@ -159,7 +160,7 @@ def html(result: Result, *, version: str) -> str:
         hidden=max(0, len(result.rows) - SHOWN),
         progress=progress(_dots(result.rows)),
         speedups=intervals(_speedup_bars(judgement), unit="x", reference=1.0) if judgement else "",
-        times=intervals(_time_bars(result), unit=" µs"),
+        times=intervals(_time_bars(result), unit=" µs", digits=1),
         noise=noise_text(result.report),
         method=_method(result),
         digests={"problem": digest(result.problem), "target": digest(result.target), "policy": digest(result.policy)},
@@ -179,11 +180,12 @@ def markdown(result: Result) -> str:
 
 
 def _dots(rows: Iterable[Row]) -> list[Dot]:
+    # As first judged: only numbers of one policy can stand beside each other.
     first = sorted(rows, key=lambda row: row.records[0][1].when)
     return [
         Dot(
             order=n,
-            speedup=row.speed,
+            speedup=speed(row.records[0][1]),
             label=f"{_line(n, row).schedule}: {_line(n, row).outcome}",
             kind=row.candidate.author,
         )
