@@ -10,7 +10,7 @@ import pytest
 from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.run import Event, Result, Row, judge_candidate, optimize
+from kernelwright.run import Event, Result, Row, judge_candidate, optimize, recall
 from kernelwright.run.result import standing, verdict_of
 from kernelwright.search.speed import speed
 from kernelwright.store import Store
@@ -189,6 +189,9 @@ def test_what_nothing_can_be_proposed_for_gets_reasons_and_baselines(store: Stor
     assert [m.contender for m in result.baselines] == ["eager", "compile:default"]
     assert result.refusals[0].reason == ("no expert sorts" if graph else "aten.nonzero has a data-dependent shape")
     assert result.refusals[0].reason in result.why
+    (again,) = recall(store, parts=FakeParts(templates=(), refusals=(refusal,)).parts())
+    assert (again.answer, again.stopped) == ("baseline", "finished")
+    assert result.refusals[0].reason in again.why
 
 
 def test_progress_is_reported_line_by_line(store: Store) -> None:

@@ -149,9 +149,9 @@ def recall(store: Store, *, parts: Parts = BUILT_IN) -> tuple[Result, ...]:
     for run in sorted(latest.values(), key=lambda run: run.id):
         capture, target = captures[run.problem], store.get(run.target)
         session = Session(capture.problem, target, store=store, policies=parts.policies)
+        templates, refusals = _templates(capture, target, parts)
         work = _Optimisation(session, parts, (), budget_s=0.0, seed=run.seed)
-        work.remember()
-        _, refusals = _templates(capture, target, parts)
+        work.remember(hopeless=not templates)
         results.append(work.result(refusals, notes=capture.notes))
     return tuple(results)
 
@@ -187,11 +187,11 @@ class _Optimisation:
         self._report: Record | None = None
         self._baselines: tuple[Measurement, ...] = ()
 
-    def remember(self) -> None:
-        """Takes everything from the store and judges nothing."""
+    def remember(self, *, hopeless: bool) -> None:
+        """Takes everything from the store and judges nothing; `hopeless` where nothing can be proposed."""
         self._session.load()
         self._recall()
-        self._stopped = "finished" if self._report else "interrupted"
+        self._stopped = "finished" if self._report or hopeless else "interrupted"
 
     def run(self) -> None:
         """Searches, chooses and reports; Ctrl-C ends whichever of them it meets."""
@@ -312,12 +312,12 @@ class _Optimisation:
             if self._best is not None:
                 row = next(row for row in rows if row.candidate == self._best)
                 so_far = f"the fastest so far: {described(row.latest)} ({row.records[-1][0]})"
-            return "undecided", f"interrupted before the final judgement; {so_far}; the same command goes on from here"
+            return "undecided", f"there is no final judgement yet; {so_far}; the same command goes on from here"
         reason = f"none of {amount(len(rows), 'candidate')} passed the judge" if rows else "nothing could be proposed"
         if not rows and refusals:
             reason += f" ({refusals[0].subject}: {refusals[0].reason})"
         if quickest is None:
-            return "baseline", f"{reason}; no baseline could be timed either"
+            return "baseline", f"{reason}; no time of a baseline is known"
         return "baseline", f"{reason}; {quickest.contender} is the fastest there is, at {quickest.median_us:.1f} µs"
 
 
