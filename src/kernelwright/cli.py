@@ -83,7 +83,13 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
 @cli.command()
 @source_options
 @click.option("--device", type=click.Choice(["cpu"]), default="cpu", show_default=True)
-@click.option("--budget", type=Seconds(), default="60s", show_default=True, help="Time for searching: 60s, 5m, 1h.")
+@click.option(
+    "--budget",
+    type=Seconds(),
+    default="60s",
+    show_default=True,
+    help="Time for searching: 60s, 5m, 1h; preparing and the final judgements come on top.",
+)
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path), help="Where results go  [default: kernelwright-out/NAME]"
 )
@@ -138,7 +144,7 @@ def judge_command(
 
 
 @cli.command(name="problems")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def problems_command(as_json: bool) -> None:
     """List the built-in problems."""
     entries = [problems.get(name) for name in problems.names()]
