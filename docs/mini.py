@@ -1,6 +1,6 @@
 """kernelwright in miniature: the whole loop on one problem in one file. Read this first.
 
-    python docs/mini.py            # row softmax, 8 candidates, about a minute
+    python docs/mini.py            # row softmax, 8 candidates, less than a minute
 
 The parts have the names that they have in the real thing: a *template* emits sealed *candidates*, a
 *strategy* asks and is told, a *judge* checks and times in a *runner* process, a *store* keeps every

@@ -38,6 +38,7 @@ def help_document() -> str:
             info_name=f"kernelwright {name}" if name else "kernelwright",
             terminal_width=100,
             max_content_width=100,
+            help_option_names=cli.cli.context_settings["help_option_names"],
         )
         parts.append(f"## {context.info_name}\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)

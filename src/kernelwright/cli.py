@@ -29,7 +29,7 @@ from kernelwright.console import Progress, answer_tables, contender_table
 from kernelwright.errors import KernelwrightError, UserError, fault_of_machine
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
-from kernelwright.run.result import Result
+from kernelwright.run.result import Result, verdict_of
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
 from kernelwright.types import Failure, Record
@@ -90,7 +90,13 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
 @cli.command()
 @source_options
 @click.option("--device", type=click.Choice(["cpu"]), default="cpu", show_default=True)
-@click.option("--budget", type=Seconds(), default="60s", show_default=True, help="Time for searching: 60s, 5m, 1h.")
+@click.option(
+    "--budget",
+    type=Seconds(),
+    default="60s",
+    show_default=True,
+    help="Time for searching: 60s, 5m, 1h; preparing and the final judgements come on top.",
+)
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path), help="Where results go  [default: kernelwright-out/NAME]"
 )
@@ -145,7 +151,7 @@ def judge_command(
 
 
 @cli.command(name="problems")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def problems_command(as_json: bool) -> None:
     """List the built-in problems."""
     entries = [problems.get(name) for name in problems.names()]
@@ -276,11 +282,14 @@ def _print_record(record: Record) -> None:
         )
     if record.passed:
         out.print(contender_table(report.contenders(record), width=out.width))
+        out.print(Text(report.noise_text(record), style="dim"))
+        _, why = verdict_of(record, "the kernel")
+        out.print(Text(f"{why[:1].upper()}{why[1:]}.", "bold"))
 
 
 def _print_problem(captured: Capture) -> None:
     problem = captured.problem
-    out.print(Text(problem.name, "bold"), problem.description)
+    out.print(Text(problem.name, "bold") + (f": {problem.description}" if problem.description else ""))
     for spec in problem.arguments:
         out.print(f"  {spec.role:<10} {report.tensor_text(spec)}", markup=False)
     work = f"{problem.flops:,} operations, " if problem.flops else ""

@@ -20,14 +20,18 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.report import Contender, Line, contenders
-from kernelwright.run.result import Event, Result
+from kernelwright.report import Contender, Line, contenders, noise_text
+from kernelwright.run.result import Event, Result, amount
 
 NARROW = 100
 """Columns below which the tables leave out what does not fit; the page has everything."""
 RECENT = 6
-QUIET_KINDS = {"batch", "judge"}
-"""Events that only a terminal shows: they say what is going on, not what came out."""
+STATUS_KINDS = {"start", "prepare", "batch", "stage"}
+"""Events that say what is going on from now on."""
+QUIET_KINDS = {"batch", "judge", "best", "end"}
+"""Events that only a terminal shows: what is going on, and what another line says already."""
+HEARTBEAT_S = 10.0
+"""Outside a terminal, after so much silence, the next event is shown whatever its kind."""
 
 
 class Progress:
@@ -42,10 +46,17 @@ class Progress:
         self._console = console
         self._budget_s = budget_s
         self._start_s = time.monotonic()
-        self._search_start_s: float | None = None
+        self._searched_s: float | None = None
+        """Seconds of searching until `_ticking_since_s`; None before the search."""
+        self._ticking_since_s: float | None = None
+        """None while no budget passes."""
+        self._line_s = self._start_s
         self._status = "starting"
+        self._detail = ""
         self._best = ""
         self._counts = (0, 0)
+        self._over = False
+        """Whether the search is over, and only its best are judged again."""
         self._recent: deque[Text] = deque(maxlen=RECENT)
         self._live: Live | None = None
 
@@ -63,33 +74,60 @@ class Progress:
 
     def step(self, text: str) -> None:
         """Shows a step outside the search, such as reading the source."""
-        self._status = text
+        self._status, self._detail = text, ""
         if not self._live:
             self._line(text)
 
     def event(self, event: Event) -> None:
         """Shows one event of a run."""
-        if event.kind == "batch" and self._search_start_s is None:
-            # Not at the start: preparing the judge is no part of the budget.
-            self._search_start_s = time.monotonic()
-        if event.kind in ("batch", "judge", "stage", "start"):
-            self._status = event.text
+        self._count_search(event)
+        if event.kind in STATUS_KINDS:
+            self._status, self._detail = event.text, ""
+        if event.kind == "judge":
+            self._detail = event.text
         if event.kind == "best":
             self._best = event.text
         self._counts = (event.judged, event.found)
         if event.kind in ("judged", "found"):
             self._recent.append(_outcome_text(event))
-        if not self._live and event.kind not in QUIET_KINDS:
-            self._line(event.text)
+        if not self._live:
+            self._print(event)
+
+    def _count_search(self, event: Event) -> None:
+        """Keeps the seconds that count against the budget: none of preparing, none after the search."""
+        now = time.monotonic()
+        if event.kind == "start":
+            self._searched_s = 0.0
+        if event.kind in ("prepare", "stage") and self._searched_s is not None and self._ticking_since_s is not None:
+            self._searched_s += now - self._ticking_since_s
+            self._ticking_since_s = None
+        if event.kind == "stage":
+            self._over = True
+        if event.kind == "batch" and not self._over and self._ticking_since_s is None:
+            self._ticking_since_s = now
+
+    def _print(self, event: Event) -> None:
+        if event.kind not in QUIET_KINDS:
+            searching = self._budget_s is not None and not self._over
+            best = searching and event.speed is not None and event.speed == event.best
+            self._line(f"{event.text} (best so far)" if best else event.text)
+        elif event.kind in ("batch", "judge") and time.monotonic() - self._line_s > HEARTBEAT_S:
+            self._line(self._doing)
+
+    @property
+    def _doing(self) -> str:
+        return f"{self._status}: {self._detail}" if self._detail else self._status
 
     def _line(self, text: str) -> None:
-        passed_s = time.monotonic() - self._start_s
+        self._line_s = time.monotonic()
+        passed_s = self._line_s - self._start_s
         self._console.print(f"[{passed_s:6.1f} s] {text}", markup=False, highlight=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
-        parts: list[RenderableType] = [Spinner("dots", Text(self._status))]
-        if self._budget_s is not None and self._search_start_s is not None:
-            passed = min(self._budget_s, time.monotonic() - self._search_start_s)
+        parts: list[RenderableType] = [Spinner("dots", Text(self._doing))]
+        if self._budget_s is not None and self._searched_s is not None and not self._over:
+            ticked = 0.0 if self._ticking_since_s is None else time.monotonic() - self._ticking_since_s
+            passed = min(self._budget_s, self._searched_s + ticked)
             bar = Table.grid(padding=(0, 1))
             judged, found = self._counts
             known = f", {found} known before" if found else ""
@@ -116,6 +154,8 @@ def answer_tables(result: Result, lines: tuple[Line, ...], *, width: int) -> Ite
         yield verdict_table(lines, width=width)
     if rows := contenders(result.report, result.baselines):
         yield contender_table(rows, width=width)
+        if text := noise_text(result.report):
+            yield Text(text, style="dim")
     for refusal in result.refusals:
         yield Text(f"not done: {refusal.subject}: {refusal.reason}", style="dim")
     for note in result.notes:
@@ -127,8 +167,12 @@ def verdict_table(lines: tuple[Line, ...], *, width: int, most: int = 12) -> Tab
     """Returns the best candidates and every kind of failure, one row each; on a narrow terminal without schedules."""
     passed = [line for line in lines if line.passed]
     failed = [line for line in lines if not line.passed]
-    title = f"{len(lines)} candidates: {len(passed)} passed, {len(failed)} failed"
-    table = Table(title=title, title_justify="left", show_edge=False)
+    shown = passed[:most] + failed[: max(3, most - len(passed))]
+    more = len(lines) - len(shown)
+    table = Table(
+        title=f"{amount(len(lines), 'candidate')}: {len(passed)} passed, {len(failed)} failed", title_justify="left",
+        caption=f"{more} more in the report" if more else None, caption_justify="left", show_edge=False,
+    )  # fmt: skip
     right = {"justify": "right", "no_wrap": True}
     columns: list[tuple[str, dict[str, Any]]] = [
         ("#", right), ("template", {"no_wrap": True}), ("schedule", {"ratio": 1, "min_width": 24}),
@@ -138,7 +182,7 @@ def verdict_table(lines: tuple[Line, ...], *, width: int, most: int = 12) -> Tab
     kept = (0, 4, 5, 6) if width < NARROW else range(len(columns))
     for index in kept:
         table.add_column(columns[index][0], **columns[index][1])
-    for line in passed[:most] + failed[: max(3, most - len(passed))]:
+    for line in shown:
         outcome = Text(line.outcome, style="green" if line.passed else "red")
         cells = (
             str(line.rank), line.template, line.schedule, line.policy, outcome,
@@ -152,9 +196,10 @@ def contender_table(rows: tuple[Contender, ...], *, width: int) -> Table:
     """Returns the final comparison with every baseline; on a narrow terminal without intervals."""
     table = Table(title="against what you could have had for free", title_justify="left", show_edge=False)
     narrow = width < NARROW
+    compared = any(c.speedup for c in rows)
     table.add_column("contender", no_wrap=not narrow, overflow="fold")
     names = ("µs" if narrow else "median µs", "95 % interval", "speedup", "interval")
-    kept = (0, 2) if narrow else range(len(names))
+    kept = [index for index in ((0, 2) if narrow else range(len(names))) if compared or index < 2]
     for index in kept:
         table.add_column(names[index], justify="right", no_wrap=True)
     if not narrow:

@@ -11,7 +11,7 @@ from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.run import Event, Result, Row, judge_candidate, optimize, recall
-from kernelwright.run.result import verdict_of
+from kernelwright.run.result import standing, verdict_of
 from kernelwright.search.speed import speed
 from kernelwright.store import Store
 from kernelwright.testing.strategies import coupled, fake_record
@@ -198,6 +198,9 @@ def test_what_nothing_can_be_proposed_for_gets_reasons_and_baselines(store: Stor
     assert [m.contender for m in result.baselines] == ["eager", "compile:default"]
     assert result.refusals[0].reason == ("no expert sorts" if graph else "aten.nonzero has a data-dependent shape")
     assert result.refusals[0].reason in result.why
+    (again,) = recall(store, parts=FakeParts(templates=(), refusals=(refusal,)).parts())
+    assert (again.answer, again.stopped) == ("baseline", "finished")
+    assert result.refusals[0].reason in again.why
 
 
 def test_progress_is_reported_line_by_line(store: Store) -> None:
@@ -247,6 +250,33 @@ def test_the_interval_must_lie_above_one_by_more_than_the_noise(
     found, why = verdict_of(judged)
     assert found == answer
     assert "compile:default" in why or answer == "kernel"
+
+
+@pytest.mark.parametrize(
+    ("second", "answer", "words"),
+    [
+        ((0.5, 1.9, 2.5), "baseline", "ties with compile:max-autotune: 1.90x"),
+        ((0.2, 0.3, 0.4), "baseline", "compile:max-autotune is faster"),
+        ((1.4, 1.8, 2.5), "kernel", "every baseline: 1.70x against eager"),
+    ],
+)
+def test_every_baseline_must_be_beaten(second: tuple[float, float, float], answer: str, words: str) -> None:
+    made = FakeParts().templates[0].emit(FakeParts().templates[0].space.default())
+    assert isinstance(made, Candidate)
+    record = fake_record(made, "k1:policy", 100.0)
+    assert isinstance(record.outcome, Judgement)
+    first = Comparison(baseline="eager", speedup=1.7, low=1.5, high=2.1)
+    other = Comparison(baseline="compile:max-autotune", speedup=second[1], low=second[0], high=second[2])
+    for comparisons in ((first, other), (other, first)):
+        judged = replace(record, outcome=replace(record.outcome, comparisons=comparisons, noise=0.3))
+        found, why = verdict_of(judged)
+        assert found == answer
+        assert words in why
+
+
+@pytest.mark.parametrize(("high", "found"), [(0.4, "slower"), (0.6, "tie")])
+def test_a_noise_of_100_percent_leaves_room_for_slower(high: float, found: str) -> None:
+    assert standing(Comparison(baseline="eager", speedup=0.2, low=0.1, high=high), 1.0) == found
 
 
 def test_the_parent_stays_light() -> None:

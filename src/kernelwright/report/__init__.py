@@ -12,10 +12,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelwright.report.plot import Bar, Dot, intervals, progress
-from kernelwright.run.result import Result, Row, outcome_name
+from kernelwright.run.result import Result, Row, outcome_name, standing
+from kernelwright.search.speed import speed
 from kernelwright.types import Comparison, Failure, Judgement, Measurement, Record, TensorSpec, digest, value
 
-__all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "tensor_text"]
+__all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "noise_text", "tensor_text"]
 
 SHOWN = 200
 """Candidates that the page lists; more are counted, and stay in the store."""
@@ -56,7 +57,7 @@ class Contender:
     speedup: str
     speedup_interval: str
     verdict: str
-    """faster, slower, or tie."""
+    """faster, slower, or tie; empty for the kernel itself."""
 
 
 def lines(rows: Iterable[Row]) -> tuple[Line, ...]:
@@ -100,7 +101,7 @@ def _reason(record: Record) -> str:
 
 
 def contenders(record: Record | None, baselines: tuple[Measurement, ...] = ()) -> tuple[Contender, ...]:
-    """Returns a final comparison: the kernel first, then each baseline that it was timed beside.
+    """Returns a final comparison: the kernel and each baseline that it was timed beside, in the order of the record.
 
     Args:
         record: the kernel's; None or a failed one gives the baselines alone.
@@ -117,17 +118,23 @@ def _judgement(record: Record | None) -> Judgement | None:
 
 
 def _contender(measured: Measurement, against: Comparison | None, noise: float) -> Contender:
-    verdict = ""
-    if against:
-        verdict = "faster" if against.low > 1 + noise else "slower" if against.high < 1 - noise else "tie"
     return Contender(
         name="this kernel" if measured.contender == "candidate" else measured.contender,
         median=f"{measured.median_us:.1f}",
         interval=f"{measured.low_us:.1f} to {measured.high_us:.1f}",
         speedup=f"{against.speedup:.2f}x" if against else "",
         speedup_interval=f"{against.low:.2f} to {against.high:.2f}" if against else "",
-        verdict=verdict,
+        verdict=standing(against, noise) if against else "",
     )
+
+
+def noise_text(record: Record | None) -> str:
+    """Returns the noise of a final comparison and what it does to the verdicts; empty where none was measured."""
+    judgement = _judgement(record)
+    if judgement is None or judgement.noise is None:
+        return ""
+    measured = f"noise (the same baseline against itself): {100 * judgement.noise:.1f} %"
+    return f"{measured}; a speedup whose interval does not clear 1 by that factor is a tie"
 
 
 def tensor_text(spec: TensorSpec) -> str:
@@ -153,7 +160,8 @@ def html(result: Result, *, version: str) -> str:
         hidden=max(0, len(result.rows) - SHOWN),
         progress=progress(_dots(result.rows)),
         speedups=intervals(_speedup_bars(judgement), unit="x", reference=1.0) if judgement else "",
-        times=intervals(_time_bars(result), unit=" µs"),
+        times=intervals(_time_bars(result), unit=" µs", digits=1),
+        noise=noise_text(result.report),
         method=_method(result),
         digests={"problem": digest(result.problem), "target": digest(result.target), "policy": digest(result.policy)},
         candidate_digest=digest(result.best) if result.best else "",
@@ -172,11 +180,12 @@ def markdown(result: Result) -> str:
 
 
 def _dots(rows: Iterable[Row]) -> list[Dot]:
+    # As first judged: only numbers of one policy can stand beside each other.
     first = sorted(rows, key=lambda row: row.records[0][1].when)
     return [
         Dot(
             order=n,
-            speedup=row.speed,
+            speedup=speed(row.records[0][1]),
             label=f"{_line(n, row).schedule}: {_line(n, row).outcome}",
             kind=row.candidate.author,
         )

@@ -73,16 +73,19 @@ def progress(dots: Sequence[Dot]) -> str:
             )
             best = dot.speedup
     parts.append(f'<path class="best" d="{"".join(path)}H{x(last):.1f}"/>')
-    parts.append(f'<text x="{LEFT}" y="{HEIGHT - 8}">candidates in the order they were judged (1 to {last})</text>')
+    parts.append(
+        f'<text x="{LEFT}" y="{HEIGHT - 8}">candidates in the order they were first judged (1 to {last})</text>'
+    )
     return _svg(HEIGHT, "Speedup against eager of each judged candidate", parts)
 
 
-def intervals(bars: Sequence[Bar], *, unit: str, reference: float | None = None) -> str:
+def intervals(bars: Sequence[Bar], *, unit: str, digits: int = 2, reference: float | None = None) -> str:
     """Returns rows of middle values with their intervals as whiskers, on a linear axis from zero.
 
     Args:
         bars: the rows, top to bottom.
         unit: written behind each number.
+        digits: of each number, behind the point.
         reference: draws a vertical line there, such as 1 for "no faster".
     """
     if not bars:
@@ -96,10 +99,13 @@ def intervals(bars: Sequence[Bar], *, unit: str, reference: float | None = None)
 
     parts = []
     if reference is not None:
-        parts.append(f'<line class="one" x1="{x(reference):.1f}" x2="{x(reference):.1f}" y1="0" y2="{height}"/>')
+        where = f"{x(reference):.1f}"
+        parts.append(f'<line class="one" x1="{where}" x2="{where}" y1="0" y2="{height}"/>')
+        parts.append(f'<text x="{where}" y="{height + 14}" text-anchor="middle">{reference:g}{unit}</text>')
+        height += 18
     for number, bar in enumerate(bars):
         middle = ROW * number + ROW / 2 + 6
-        text = f"{bar.middle:.4g}{unit}"
+        text = f"{bar.middle:.{digits}f}{unit}"
         parts += [
             f'<text class="end" x="{label_width - 10}" y="{middle + 4:.1f}">{escape(bar.label)}</text>',
             f'<rect class="bar {escape(bar.kind)}" x="{label_width}" y="{middle - 8:.1f}" '
@@ -114,7 +120,7 @@ def intervals(bars: Sequence[Bar], *, unit: str, reference: float | None = None)
 def ticks(low: float, high: float) -> list[float]:
     """Returns readable marks for a logarithmic axis, always with 1 where it lies inside."""
     steps = (
-        [m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5)] if high / low > 8 else [0.1 * n for n in range(1, 81)]
+        [m * 10.0**e for e in range(-4, 6) for m in (1, 2, 5)] if high / low > 4 else [0.1 * n for n in range(1, 81)]
     )
     inside = [round(step, 6) for step in steps if low <= step <= high]
     while len(inside) > 9:

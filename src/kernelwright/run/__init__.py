@@ -22,6 +22,7 @@ from kernelwright.run.result import (
     Result,
     Row,
     Stopped,
+    amount,
     best_baseline,
     counted,
     ordered,
@@ -129,7 +130,7 @@ def optimize(
     run = store.begin_run("optimize", capture.problem, target, seed=seed)
     session = Session(capture.problem, target, store=store, policies=parts.policies, on_event=on_event)
     templates, refusals = _templates(capture, target, parts)
-    session.say("start", f"{capture.problem.name}: {len(templates)} templates, seed {run.seed}")
+    session.say("start", f"{capture.problem.name}: {amount(len(templates), 'template')}, seed {run.seed}")
     work = _Optimisation(session, parts, templates, budget_s=budget_s, seed=run.seed)
     work.run()
     result = work.result(refusals, notes=capture.notes)
@@ -148,9 +149,9 @@ def recall(store: Store, *, parts: Parts = BUILT_IN) -> tuple[Result, ...]:
     for run in sorted(latest.values(), key=lambda run: run.id):
         capture, target = captures[run.problem], store.get(run.target)
         session = Session(capture.problem, target, store=store, policies=parts.policies)
+        templates, refusals = _templates(capture, target, parts)
         work = _Optimisation(session, parts, (), budget_s=0.0, seed=run.seed)
-        work.remember()
-        _, refusals = _templates(capture, target, parts)
+        work.remember(hopeless=not templates)
         results.append(work.result(refusals, notes=capture.notes))
     return tuple(results)
 
@@ -187,12 +188,12 @@ class _Optimisation:
         self._report: Record | None = None
         self._baselines: tuple[Measurement, ...] = ()
 
-    def remember(self) -> None:
-        """Takes everything from the store and judges nothing."""
+    def remember(self, *, hopeless: bool) -> None:
+        """Takes everything from the store and judges nothing; `hopeless` where nothing can be proposed."""
         self._session.load()
         self._recall()
         self._remembers = True
-        self._stopped = "finished" if self._report else "interrupted"
+        self._stopped = "finished" if self._report or hopeless else "interrupted"
 
     def run(self) -> None:
         """Searches, chooses and reports; Ctrl-C ends whichever of them it meets."""
@@ -319,11 +320,11 @@ class _Optimisation:
             )
             goes_on = "`kernelwright optimize`" if self._remembers else "the same command"
             return "undecided", f"{began}; {so_far}; {goes_on} goes on from here"
-        reason = f"none of {len(rows)} candidates passed the judge" if rows else "nothing could be proposed"
+        reason = f"none of {amount(len(rows), 'candidate')} passed the judge" if rows else "nothing could be proposed"
         if not rows and refusals:
             reason += f" ({refusals[0].subject}: {refusals[0].reason})"
         if quickest is None:
-            return "baseline", f"{reason}; no baseline could be timed either"
+            return "baseline", f"{reason}; no time of a baseline is known"
         return "baseline", f"{reason}; {quickest.contender} is the fastest there is, at {quickest.median_us:.1f} µs"
 
 

@@ -24,9 +24,10 @@ from kernelwright.types import (
     value,
 )
 
-EventKind = Literal["start", "batch", "judged", "found", "best", "stage", "judge", "end"]
+EventKind = Literal["start", "prepare", "batch", "judged", "found", "best", "stage", "judge", "end"]
 Answer = Literal["kernel", "baseline", "undecided"]
 Stopped = Literal["finished", "budget", "interrupted"]
+Standing = Literal["faster", "slower", "tie"]
 
 
 @value
@@ -34,8 +35,9 @@ class Event:
     """One line of live progress."""
 
     kind: EventKind
-    """start, batch (about to be judged), judged (new record), found (record from the store), best (a new
-    fastest), stage (the final stages), judge (the judge's own news), end."""
+    """start, prepare (what all candidates share; no budget passes until the next batch), batch (about to be
+    judged), judged (new record), found (record from the store), best (a new fastest), stage (the final
+    stages), judge (the judge's own news), end."""
     text: str
     """One line, complete in itself."""
     elapsed_s: float
@@ -116,6 +118,11 @@ def outcome_name(record: Record) -> str:
     return "passed" if record.passed else f"check: {failed[0] if failed else 'none ran'}"
 
 
+def amount(number: int, noun: str) -> str:
+    """Returns `1 candidate`, `2 candidates`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def counted(rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:
     """Returns how many candidates ended how, `passed` first, then the most frequent."""
     # A candidate that failed anywhere has failed, whatever it did under another policy.
@@ -139,21 +146,34 @@ def best_baseline(record: Record) -> Comparison | None:
     return min(record.outcome.comparisons, key=lambda c: c.speedup, default=None)
 
 
-def verdict_of(record: Record) -> tuple[Answer, str]:
-    """Returns the answer that a report record gives, and why.
+def standing(comparison: Comparison, noise: float) -> Standing:
+    """Returns how a kernel stands against one baseline: only an interval wholly beyond the noise is no tie.
 
-    The kernel wins only where the whole interval of its speedup over the best baseline lies above
-    1 by more than the noise that two runs of one contender showed; otherwise it is a tie or a loss,
-    and the baseline, which costs nothing, is the answer.
+    The noise counts as a factor, both ways: at 25 %, faster begins above 1.25 and slower below 0.8.
+    """
+    if comparison.low > 1.0 + noise:
+        return "faster"
+    return "slower" if comparison.high * (1.0 + noise) < 1.0 else "tie"
+
+
+def verdict_of(record: Record, subject: str = "the best kernel") -> tuple[Answer, str]:
+    """Returns the answer that a report record gives, and why, in a sentence about `subject`.
+
+    The kernel wins only where the whole interval of its speedup over every baseline lies above 1 by
+    more than the noise that two runs of one contender showed; otherwise it is a tie or a loss, and
+    the baseline, which costs nothing, is the answer.
     """
     hardest = best_baseline(record)
     if hardest is None or not isinstance(record.outcome, Judgement):
         return "undecided", "no baseline was timed beside the kernel"
     noise = record.outcome.noise or 0.0
-    numbers = f"{hardest.speedup:.2f}x against {hardest.baseline}, interval {hardest.low:.2f} to {hardest.high:.2f}"
+    # The baseline that decides is not always the one with the least speedup: another's interval may be wider.
+    first = {standing(c, noise): c for c in sorted(record.outcome.comparisons, key=lambda c: -c.speedup)}
+    decides = first.get("slower") or first.get("tie") or hardest
+    numbers = f"{decides.speedup:.2f}x against {decides.baseline}, interval {decides.low:.2f} to {decides.high:.2f}"
     numbers += f", noise {100 * noise:.1f} %"
-    if hardest.low > 1.0 + noise:
-        return "kernel", f"the kernel is faster than every baseline: {numbers}"
-    if hardest.high < 1.0 - noise:
-        return "baseline", f"{hardest.baseline} is faster than the best kernel: {numbers}"
-    return "baseline", f"the best kernel ties with {hardest.baseline}: {numbers}"
+    if decides is first.get("slower"):
+        return "baseline", f"{decides.baseline} is faster than {subject}: {numbers}"
+    if decides is first.get("tie"):
+        return "baseline", f"{subject} ties with {decides.baseline}: {numbers}"
+    return "kernel", f"the kernel is faster than every baseline: {numbers}"

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.run.result import Event, EventKind, Row, outcome_name
+from kernelwright.run.result import Event, EventKind, Row, amount, outcome_name
 from kernelwright.search.speed import REFERENCE_BASELINE, speed
 from kernelwright.store import Store
 from kernelwright.types import Candidate, Judgement, Measurement, Policy, Problem, Record, Target, digest
@@ -137,7 +137,7 @@ class Session:
         self, judge: Judging, batch: list[Candidate], policy: Policy
     ) -> Iterator[tuple[Candidate, Record]]:
         self.prepare(judge, policy)
-        self.say("batch", f"building and judging {len(batch)} candidates ({policy.name})")
+        self.say("batch", f"building and judging {amount(len(batch), 'candidate')} ({policy.name})")
         waiting = {digest(candidate): candidate for candidate in batch}
         for record in judge.judge(tuple(waiting.values()), policy):
             candidate = waiting.pop(record.candidate)
@@ -153,7 +153,7 @@ class Session:
         """Makes the judge ready for a policy, once, and keeps the time that it took apart."""
         if policy.name in self._prepared:
             return
-        self.say("stage", f"preparing the judge ({policy.name})")
+        self.say("prepare", f"preparing the judge ({policy.name})")
         start_s = time.monotonic()
         judge.prepare(policy)
         self.preparing_s += time.monotonic() - start_s
@@ -183,9 +183,10 @@ class Session:
     def _tell(self, candidate: Candidate, policy: Policy, record: Record, kind: EventKind) -> None:
         quick = speed(record)
         best = self.best_speed(policy)
-        name = f"{candidate.template or candidate.author} {' '.join(f'{k}={v}' for k, v in candidate.point)}".strip()
+        made = candidate.template or candidate.sources[0].path
+        name = " ".join([made, *(f"{k}={v}" for k, v in candidate.point)])
         more = {"record": record, "candidate": candidate, "speed": quick, "best": best}
-        self.say(kind, f"{name}: {described(record)}", **more)
+        self.say(kind, f"{described(record)}, {name}", **more)
         if quick is not None and quick == best:
             self.say("best", f"best so far ({policy.name}): {described(record)}, {name}", **more)
 
