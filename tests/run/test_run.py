@@ -11,7 +11,7 @@ from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
 from tests.search.suite import coupled, fake_record
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.run import Event, Result, Row, judge_candidate, optimize
+from kernelwright.run import Event, Result, Row, judge_candidate, optimize, recall
 from kernelwright.run.result import verdict_of
 from kernelwright.search.speed import speed
 from kernelwright.store import Store
@@ -105,6 +105,15 @@ def test_ctrl_c_recalls_the_report_that_an_earlier_run_made(store: Store) -> Non
     cut = run(FakeParts(options={"interrupt_at": 0}), store, budget_s=0.3)
     assert cut.stopped == "interrupted"
     assert (cut.best, cut.report, cut.answer, cut.why) == (first.best, first.report, first.answer, first.why)
+
+
+def test_what_is_recalled_does_not_say_that_somebody_interrupted_it(store: Store) -> None:
+    fake = FakeParts(options={"interrupt_at": 5})
+    run(fake, store, seed=1)
+    (recalled,) = recall(store, parts=fake.parts())
+    assert recalled.answer == "undecided"
+    assert recalled.why.startswith("no kernel has a final judgement here; the fastest so far: ")
+    assert recalled.why.endswith("`kernelwright optimize` goes on from here")
 
 
 def test_ctrl_c_between_judging_and_storing_keeps_the_record(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,6 +180,7 @@ class _Optimisation:
         self._seed = seed
         self._strategy = strategy(templates, seed=seed, budget_s=budget_s)
         self._stopped: Stopped = "finished"
+        self._remembers = False
         self._best: Candidate | None = None
         self._report: Record | None = None
         self._baselines: tuple[Measurement, ...] = ()
@@ -188,6 +189,7 @@ class _Optimisation:
         """Takes everything from the store and judges nothing."""
         self._session.load()
         self._recall()
+        self._remembers = True
         self._stopped = "finished" if self._report else "interrupted"
 
     def run(self) -> None:
@@ -309,7 +311,12 @@ class _Optimisation:
             if self._best is not None:
                 row = next(row for row in rows if row.candidate == self._best)
                 so_far = f"the fastest so far: {described(row.latest)} ({row.records[-1][0]})"
-            return "undecided", f"interrupted before the final judgement; {so_far}; the same command goes on from here"
+            # The store does not know how a run ended, and after a baseline's victory there is no report in it either.
+            began = (
+                "no kernel has a final judgement here" if self._remembers else "interrupted before the final judgement"
+            )
+            goes_on = "`kernelwright optimize`" if self._remembers else "the same command"
+            return "undecided", f"{began}; {so_far}; {goes_on} goes on from here"
         reason = f"none of {len(rows)} candidates passed the judge" if rows else "nothing could be proposed"
         if not rows and refusals:
             reason += f" ({refusals[0].subject}: {refusals[0].reason})"
