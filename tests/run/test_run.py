@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,23 @@ from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
 from kernelwright.errors import KernelwrightError
 from kernelwright.run import Event, Result, Row, judge_candidate, optimize, recall
 from kernelwright.run.result import standing, verdict_of
+from kernelwright.run.session import Session
 from kernelwright.search.speed import speed
 from kernelwright.store import Store
-from kernelwright.testing.strategies import coupled, fake_record
-from kernelwright.types import Candidate, Comparison, Judgement, Record, Refusal, digest, replace
+from kernelwright.testing.strategies import coupled, fake_record, make_template
+from kernelwright.types import (
+    Candidate,
+    Check,
+    Comparison,
+    Judgement,
+    Measurement,
+    Policy,
+    Record,
+    Refusal,
+    Verdict,
+    digest,
+    replace,
+)
 
 
 @pytest.fixture
@@ -284,3 +298,38 @@ def test_the_parent_stays_light() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
     assert found.stdout.strip() == "[]"
+
+
+class Disturbed:
+    """A judge whose clocks never agree, or one whose first check fails as well."""
+
+    def __init__(self, *failed: str) -> None:
+        self.failed = failed
+
+    def judge(self, candidates: tuple[Candidate, ...], policy: Policy) -> Iterator[Record]:
+        for candidate in candidates:
+            checks = tuple(
+                Check(name=n, passed=n not in self.failed, evidence="0 of 4 blocks") for n in ("accuracy", "clock")
+            )
+            yield replace(
+                fake_record(candidate, digest(policy), None, target=digest(TARGET)),
+                outcome=Judgement(verdict=Verdict(checks=checks)),
+            )
+
+    def baselines(self, policy: Policy) -> tuple[Measurement, ...]:
+        return ()
+
+    def prepare(self, policy: Policy) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("failed", "kept"), [(("clock",), 0), (("clock", "accuracy"), 1), (("accuracy",), 1)])
+def test_what_only_a_busy_machine_failed_is_not_kept(store: Store, failed: tuple[str, ...], kept: int) -> None:
+    policy = FakeParts().parts().screen
+    session = Session(PROBLEM, TARGET, store=store, policies=(policy,))
+    candidate = make_template("rows", ("tile", (8,))).emit((("tile", 8),))
+    assert isinstance(candidate, Candidate)
+    candidate = replace(candidate, problem=digest(PROBLEM))
+    ((_, record),) = session.judge(Disturbed(*failed), (candidate,), policy)
+    assert not record.passed
+    assert len(tuple(store.records())) == kept
