@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kernelwright import capture, cli
+from kernelwright import capture, cli, report
 from kernelwright.errors import KernelwrightError, UserError
 
 ROOT = Path(__file__).parents[1]
@@ -108,6 +111,58 @@ def test_ctrl_c_ends_with_130(capsys: pytest.CaptureFixture[str], monkeypatch: p
     monkeypatch.setattr(capture, "load", interrupt)
     assert run("show", "softmax") == 130
     assert "goes on from here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_end_is_like_ctrl_c(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(capture, "load", end)
+    assert run("show", "softmax") == 130
+    assert "goes on from here" in capsys.readouterr().err
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "words"),
+    [
+        (errno.ENOSPC, 2, "there: No space left on device; free some disk space"),
+        (errno.EROFS, 2, "use a folder that can be written"),
+        (errno.EMFILE, 2, "ulimit"),
+        (errno.ENOENT, 1, cli.BUG),
+    ],
+)
+def test_what_the_machine_refuses_names_the_fix(
+    code: int, status: int, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code), "there")
+
+    monkeypatch.setattr(capture, "load", refuse)
+    assert run("show", "softmax") == status
+    assert words in capsys.readouterr().err
+
+
+def test_a_store_that_cannot_be_used_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "store.sqlite").write_text("this is no store, and it is long enough to look like a file")
+    assert run("report", str(tmp_path)) == 2
+    assert "doctor --store" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_ends_with_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "html", lambda *_, **__: "page")
+    with pytest.raises(UserError, match="name another page with --html"):
+        cli._give(None, tmp_path, as_json=True, page=tmp_path / "nowhere" / "page.html")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(closed: str) -> None:
+    command = f"{sys.executable} -m kernelwright show softmax --reference {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
 
 
 def test_python_m_works() -> None:

@@ -20,11 +20,30 @@ def test_this_machine_can_build_and_judge() -> None:
 
 
 def test_a_missing_compiler_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERNELWRIGHT_CXX", "no-such-compiler")
+    monkeypatch.delenv("KERNELWRIGHT_CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    found = finding("compiler")
+    assert (found.state, found.fix) == ("missing", doctor.install_command("compiler"))
+
+
+@pytest.mark.parametrize("named", ["no-such-compiler", "/bin/true", "/bin/false"])
+def test_a_compiler_that_was_named_wrongly_is_not_mended_by_installing_one(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_CXX", named)
     found = finding("compiler")
     assert found.state == "missing"
-    assert "'no-such-compiler'" in found.found
-    assert found.fix == doctor.install_command("compiler")
+    assert "KERNELWRIGHT_CXX" in found.fix
+
+
+def test_a_compiler_that_never_answers_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "g++"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("KERNELWRIGHT_CXX", str(slow))
+    monkeypatch.setattr(doctor, "ANSWER_S", 0.1)
+    found = finding("compiler")
+    assert (found.state, "timed out" in found.found) == ("missing", True)
 
 
 @pytest.mark.parametrize(

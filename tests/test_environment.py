@@ -32,6 +32,12 @@ def test_bad_thread_counts_name_the_fix(monkeypatch: pytest.MonkeyPatch, bad: st
         environment.threads()
 
 
+def test_far_too_many_threads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_THREADS", "100000")
+    with pytest.raises(UserError, match="at most"):
+        environment.threads()
+
+
 def test_a_compiler_that_is_not_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_CXX", "no-such-compiler")
     assert environment.compiler() is None

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.errors import KernelwrightError, SourceError, WorkerDied
+from kernelwright.errors import KernelwrightError, SourceError, UserError, WorkerDied
 from kernelwright.graph import Ref
 from kernelwright.process import DeadlineExceeded, Worker
 
 MODULE = "worker_for_tests"
-ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))}
 
 
 @pytest.fixture
@@ -59,6 +59,27 @@ def test_our_fault_arrives_with_its_traceback(worker: Worker) -> None:
     with pytest.raises(KernelwrightError, match="ZeroDivisionError") as caught:
         worker.request("fault", deadline_s=20)
     assert "1 // 0" in caught.value.__notes__[0]
+
+
+def test_a_full_disk_is_not_our_fault(worker: Worker) -> None:
+    with pytest.raises(UserError, match="No space left on device; free some disk space"):
+        worker.request("full", deadline_s=20)
+
+
+def test_a_copy_that_the_users_code_forks_says_nothing(worker: Worker) -> None:
+    for _ in range(5):
+        events: list[object] = []
+        assert worker.request("fork", deadline_s=20, on_event=events.append) == "original"
+        assert events == ["from the original"]
+
+
+def test_files_in_the_users_folder_do_not_stand_for_pythons_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "random.py").write_text("raise SystemExit('the wrong one')\n")
+    monkeypatch.chdir(tmp_path)
+    with Worker(MODULE, environment=ENVIRONMENT) as process:
+        assert process.request("echo", deadline_s=20, item=1) == 1
 
 
 def test_a_crash_is_named(worker: Worker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -41,5 +42,27 @@ def pid(emit: Callable[[object], None]) -> object:
     return os.getpid()
 
 
+def fork(emit: Callable[[object], None]) -> object:
+    """What a reference that calls fork() and returns in both processes does."""
+    child = os.fork()
+    emit(f"from the {'original' if child else 'copy'}")
+    return "original" if child else "copy"
+
+
+def full(emit: Callable[[object], None]) -> object:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 if __name__ == "__main__":
-    serve({"echo": echo, "refuse": refuse, "fault": fault, "hang": hang, "crash": crash, "pid": pid})
+    serve(
+        {
+            "echo": echo,
+            "refuse": refuse,
+            "fault": fault,
+            "hang": hang,
+            "crash": crash,
+            "pid": pid,
+            "fork": fork,
+            "full": full,
+        }
+    )

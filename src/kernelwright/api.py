@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kernelwright import capture, languages, run
 from kernelwright.errors import UserError
+from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
 from kernelwright.run.result import Event, Result
 from kernelwright.store import Store
@@ -20,9 +21,9 @@ STORE = "store.sqlite"
 
 
 def optimize(
-    source: str,
+    source: str | Path,
     *,
-    inputs: tuple[str, ...] = (),
+    inputs: str | tuple[str, ...] = (),
     evaluation: bool = False,
     budget_s: float = 60.0,
     out: str | Path | None = None,
@@ -47,7 +48,7 @@ def optimize(
     Raises:
         UserError: the source cannot be used; the message names the fix.
     """
-    captured = capture.load(source, inputs=inputs, evaluation=evaluation, on_event=on_step)
+    captured = _captured(source, inputs, evaluation, on_step)
     folder = Path(out) if out else Path("kernelwright-out") / captured.problem.name
     target = languages.detect_target()
     with Store(folder / STORE) as store:
@@ -57,10 +58,10 @@ def optimize(
 
 
 def judge_kernel(
-    source: str,
+    source: str | Path,
     kernel_file: str | Path,
     *,
-    inputs: tuple[str, ...] = (),
+    inputs: str | tuple[str, ...] = (),
     evaluation: bool = False,
     policy: str = "report",
     out: str | Path | None = None,
@@ -82,13 +83,25 @@ def judge_kernel(
     Raises:
         UserError: the source or the file cannot be used; the message names the fix.
     """
+    if policy not in POLICIES:
+        raise UserError(f"there is no policy {policy!r}", f"use one of {', '.join(sorted(POLICIES))}")
     path = Path(kernel_file)
     if not path.is_file():
         raise UserError(f"there is no file {path}", f"`kernelwright show {source} --skeleton > kernel.cpp` starts one")
-    captured = capture.load(source, inputs=inputs, evaluation=evaluation, on_event=on_step)
+    captured = _captured(source, inputs, evaluation, on_step)
     candidate = languages.candidate_from_file(captured.problem, path)
     target = languages.detect_target()
     with Store(Path(out) / STORE if out else ":memory:") as store:
         return run.judge_candidate(
             captured.problem, candidate, target, store=store, policy=POLICIES[policy], on_event=on_event
         )
+
+
+def _captured(
+    source: object, inputs: str | tuple[str, ...], evaluation: bool, on_step: Callable[[str], None] | None
+) -> Capture:
+    if not isinstance(source, str | Path):
+        fix = "give a built-in's name or file.py:function: it is loaded again in processes of its own"
+        raise UserError(f"a {type(source).__name__} is no source", fix)
+    given = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+    return capture.load(str(source), inputs=given, evaluation=evaluation, on_event=on_step)

@@ -6,11 +6,15 @@ Exit status: 0 done (also when the answer is the baseline), 1 a kernel failed th
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import re
+import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,7 +26,7 @@ from rich.text import Text
 
 from kernelwright import api, capture, codec, doctor, experts, languages, problems, report, run
 from kernelwright.console import Progress, answer_tables, contender_table
-from kernelwright.errors import KernelwrightError, UserError
+from kernelwright.errors import KernelwrightError, UserError, fault_of_machine
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
 from kernelwright.run.result import Result, verdict_of
@@ -34,6 +38,9 @@ VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
+
+GONE = frozenset((errno.EPIPE, errno.EIO))
+"""What writing says when the reader, or the terminal, is not there any more."""
 
 PIPE_WIDTH = 140
 """Columns of what is printed into a pipe or a file, where no terminal gives its own."""
@@ -256,11 +263,14 @@ def _capture(source: str, inputs: tuple[str, ...], evaluation: bool, progress: P
 
 def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = None, best: bool = True) -> None:
     page = page or folder / PAGE
-    page.write_text(report.html(result, version=VERSION), encoding="utf-8")
+    try:
+        page.write_text(report.html(result, version=VERSION), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{page} cannot be written: {error.strerror}", "name another page with --html") from error
     if as_json:
         click.echo(codec.dumps(result))
         return
-    for part in answer_tables(result, report.lines(result.rows)):
+    for part in answer_tables(result, report.lines(result.rows), width=out.width):
         out.print(part)
     if best and (folder / "best").is_dir():
         out.print(f"kernel: {folder / 'best'}", soft_wrap=True)
@@ -283,7 +293,7 @@ def _print_record(record: Record) -> None:
             soft_wrap=True,
         )
     if record.passed:
-        out.print(contender_table(report.contenders(record)))
+        out.print(contender_table(report.contenders(record), width=out.width))
         out.print(Text(report.noise_text(record), style="dim"))
         _, why = verdict_of(record, "the kernel")
         out.print(Text(f"{why[:1].upper()}{why[1:]}.", "bold"))
@@ -330,9 +340,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process with its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given
+    _open_closed_streams()
     try:
-        # --debug is welcome anywhere on the line.
-        cli.main([*(["--debug"] if debug else []), *(a for a in given if a != "--debug")], standalone_mode=False)
+        with _ended_like_ctrl_c():
+            # --debug is welcome anywhere on the line.
+            cli.main([*(["--debug"] if debug else []), *(a for a in given if a != "--debug")], standalone_mode=False)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
@@ -345,9 +357,49 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _fail(error, str(error), debug=debug, status=2)
     except KernelwrightError as error:
         _fail(error, str(error), debug=debug, status=1)
+    except OSError as error:
+        if error.errno in GONE:
+            _leave_quietly()
+        known = fault_of_machine(error)
+        text = str(known) if known else f"{type(error).__name__}: {error}; {BUG}"
+        _fail(error, text, debug=debug, status=2 if known else 1)
     except Exception as error:  # noqa: BLE001  (the last resort: one line, and the traceback on demand)
         _fail(error, f"{type(error).__name__}: {error}; {BUG}", debug=debug, status=1)
     sys.exit(0)
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Lets a request to end, and a terminal that closes, keep what was judged, as Ctrl-C does."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    taken = [number for number, handler in before.items() if handler is signal.SIG_DFL]  # not where nohup ignores it
+    for number in taken:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _open_closed_streams() -> None:
+    """Fills the places of standard streams that were closed, before a channel to a worker takes one of them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            with contextlib.suppress(OSError):
+                os.fstat(number)
+                continue
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+            setattr(sys, name, open(number, "w" if number else "r"))  # noqa: SIM115  (open until the process ends)
+
+
+def _leave_quietly() -> NoReturn:
+    """Ends as other programs do when nobody reads their output any more, such as before `| head`."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(nowhere, stream.fileno())  # or Python would complain when it flushes at the end
+    sys.exit(128 + signal.SIGPIPE)
 
 
 def _fail(error: Exception, text: str, *, debug: bool, status: int) -> NoReturn:

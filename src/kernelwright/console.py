@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -22,6 +23,8 @@ from rich.text import Text
 from kernelwright.report import Contender, Line, contenders, noise_text
 from kernelwright.run.result import Event, Result, amount
 
+NARROW = 100
+"""Columns below which the tables leave out what does not fit; the page has everything."""
 RECENT = 6
 STATUS_KINDS = {"start", "prepare", "batch", "stage"}
 """Events that say what is going on from now on."""
@@ -145,12 +148,12 @@ def _outcome_text(event: Event) -> Text:
     return mark.append(event.text, style="dim")
 
 
-def answer_tables(result: Result, lines: tuple[Line, ...]) -> Iterable[RenderableType]:
+def answer_tables(result: Result, lines: tuple[Line, ...], *, width: int) -> Iterable[RenderableType]:
     """Yields what is printed at the end of `optimize`: candidates, contenders, and the answer."""
     if lines:
-        yield verdict_table(lines)
+        yield verdict_table(lines, width=width)
     if rows := contenders(result.report, result.baselines):
-        yield contender_table(rows)
+        yield contender_table(rows, width=width)
         if text := noise_text(result.report):
             yield Text(text, style="dim")
     for refusal in result.refusals:
@@ -160,40 +163,50 @@ def answer_tables(result: Result, lines: tuple[Line, ...]) -> Iterable[Renderabl
     yield Text(result.why[:1].upper() + result.why[1:] + ".", style="bold")
 
 
-def verdict_table(lines: tuple[Line, ...], *, most: int = 12) -> Table:
-    """Returns the best candidates and every kind of failure, one row each."""
+def verdict_table(lines: tuple[Line, ...], *, width: int, most: int = 12) -> Table:
+    """Returns the best candidates and every kind of failure, one row each; on a narrow terminal without schedules."""
     passed = [line for line in lines if line.passed]
     failed = [line for line in lines if not line.passed]
-    title = f"{amount(len(lines), 'candidate')}: {len(passed)} passed, {len(failed)} failed"
     shown = passed[:most] + failed[: max(3, most - len(passed))]
     more = len(lines) - len(shown)
-    caption = f"{more} more in the report" if more else None
-    table = Table(title=title, title_justify="left", show_edge=False, caption=caption, caption_justify="left")
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("template", no_wrap=True)
-    table.add_column("schedule", ratio=1, min_width=24)
-    for name in ("judged", "outcome"):
-        table.add_column(name, no_wrap=True)
-    for name in ("µs", "vs eager", "95 % interval"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = Table(
+        title=f"{amount(len(lines), 'candidate')}: {len(passed)} passed, {len(failed)} failed", title_justify="left",
+        caption=f"{more} more in the report" if more else None, caption_justify="left", show_edge=False,
+    )  # fmt: skip
+    right = {"justify": "right", "no_wrap": True}
+    columns: list[tuple[str, dict[str, Any]]] = [
+        ("#", right), ("template", {"no_wrap": True}), ("schedule", {"ratio": 1, "min_width": 24}),
+        ("judged", {"no_wrap": True}), ("outcome", {"no_wrap": True}),
+        ("µs", right), ("vs eager", right), ("95 % interval", right),
+    ]  # fmt: skip
+    kept = (0, 4, 5, 6) if width < NARROW else range(len(columns))
+    for index in kept:
+        table.add_column(columns[index][0], **columns[index][1])
     for line in shown:
         outcome = Text(line.outcome, style="green" if line.passed else "red")
-        table.add_row(
-            str(line.rank), line.template, line.schedule, line.policy, outcome, line.median, line.speedup, line.interval
-        )
+        cells = (
+            str(line.rank), line.template, line.schedule, line.policy, outcome,
+            line.median, line.speedup, line.interval,
+        )  # fmt: skip
+        table.add_row(*(cells[index] for index in kept))
     return table
 
 
-def contender_table(rows: tuple[Contender, ...]) -> Table:
-    """Returns the final comparison with every baseline."""
+def contender_table(rows: tuple[Contender, ...], *, width: int) -> Table:
+    """Returns the final comparison with every baseline; on a narrow terminal without intervals."""
     table = Table(title="against what you could have had for free", title_justify="left", show_edge=False)
-    table.add_column("contender", no_wrap=True)
+    narrow = width < NARROW
     compared = any(c.speedup for c in rows)
-    for name in ("median µs", "95 % interval", *(("speedup", "interval") if compared else ())):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
+    table.add_column("contender", no_wrap=not narrow, overflow="fold")
+    names = ("µs" if narrow else "median µs", "95 % interval", "speedup", "interval")
+    kept = [index for index in ((0, 2) if narrow else range(len(names))) if compared or index < 2]
+    for index in kept:
+        table.add_column(names[index], justify="right", no_wrap=True)
+    if not narrow:
+        table.add_column("")
     styles = {"faster": "green", "slower": "red", "tie": "yellow", "": ""}
     for c in rows:
-        ratio = (c.speedup, c.speedup_interval) if compared else ()
-        table.add_row(c.name, c.median, c.interval, *ratio, Text(c.verdict, style=styles[c.verdict]))
+        cells = (c.median, c.interval, c.speedup, c.speedup_interval)
+        verdict = () if narrow else (Text(c.verdict, style=styles[c.verdict]),)
+        table.add_row(c.name, *(cells[index] for index in kept), *verdict)
     return table

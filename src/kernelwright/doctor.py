@@ -8,7 +8,6 @@ Not here: fixing anything.
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 import shutil
 import subprocess
@@ -32,6 +31,8 @@ n += 1;
 return n; }
 """
 MIN_MEMORY_BYTES = 4 << 30
+ANSWER_S = 30.0
+"""How long a compiler may take for a small program."""
 MIN_DISK_BYTES = 1 << 30
 PACKAGE_MANAGERS = (
     ("apt-get", "apt-get install -y {}", {"compiler": "g++", "binutils": "binutils", "headers": "python3-dev"}),
@@ -97,10 +98,10 @@ def _python() -> Finding:
 def _compiler() -> Finding:
     path = environment.compiler()
     if path is None:
-        asked = os.environ.get("KERNELWRIGHT_CXX")
+        asked = environment.named_compiler()
         found = f"KERNELWRIGHT_CXX names {asked!r}, which is not there" if asked else "no C++ compiler on PATH"
-        return Finding(subject="compiler", state="missing", found=found, fix=install_command("compiler"))
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
+        return Finding(subject="compiler", state="missing", found=found, fix=_compiler_fix())
+    version, _ = _answer([path, "--version"])
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.cpp")
         source.write_text(PROGRAM)
@@ -116,13 +117,27 @@ def _compiler() -> Finding:
             "-o",
             f"{folder}/probe.so",
         ]
-        built = subprocess.run(command, capture_output=True, text=True, check=False)
-    if built.returncode:
-        reason = next((line for line in built.stderr.splitlines() if "error" in line), "it fails on a small program")
-        return Finding(
-            subject="compiler", state="missing", found=f"{version}: {reason}", fix=install_command("compiler")
-        )
+        _, said = _answer(command)
+        made = Path(folder, "probe.so").is_file()
+    if not made:
+        reason = next((line for line in said.splitlines() if "error" in line), "it fails on a small program")
+        found = f"{version or path}: {reason}"
+        return Finding(subject="compiler", state="missing", found=found, fix=_compiler_fix())
     return Finding(subject="compiler", state="ok", found=f"{version} at {path}, C++17 and OpenMP work")
+
+
+def _compiler_fix() -> str:
+    named = environment.named_compiler()
+    return "unset KERNELWRIGHT_CXX, or name another compiler with it" if named else install_command("compiler")
+
+
+def _answer(command: list[str]) -> tuple[str, str]:
+    """Returns the first line that a command prints, and all that it says on standard error or why it cannot run."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=ANSWER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return "", f"error: {error}"
+    return done.stdout.partition("\n")[0], done.stderr
 
 
 def _inspector() -> Finding:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from kernelwright.errors import UserError
 
+MOST_THREADS = 256
+"""What KERNELWRIGHT_THREADS may be on any machine: a few thousand end torch with a segmentation fault."""
+
 
 def home() -> Path:
     """Returns the cache folder; it is made on first use by whoever writes to it."""
@@ -24,18 +27,26 @@ def threads() -> int:
     """Returns how many threads kernels and baselines may use.
 
     Raises:
-        UserError: when KERNELWRIGHT_THREADS is not a positive whole number.
+        UserError: when KERNELWRIGHT_THREADS is no positive whole number, or far beyond this machine.
     """
     given = os.environ.get("KERNELWRIGHT_THREADS")
     if given is None:
         return len(os.sched_getaffinity(0))
-    if not given.isdigit() or int(given) < 1:
+    if not given.isdecimal() or int(given) < 1:
         raise UserError(f"KERNELWRIGHT_THREADS is {given!r}", "set it to a positive whole number")
+    most = max(MOST_THREADS, os.cpu_count() or 1)
+    if int(given) > most:
+        raise UserError(f"KERNELWRIGHT_THREADS is {given}", f"set it to at most {most}")
     return int(given)
+
+
+def named_compiler() -> str:
+    """Returns what KERNELWRIGHT_CXX says, empty where it says nothing."""
+    return os.environ.get("KERNELWRIGHT_CXX", "")
 
 
 def compiler() -> str | None:
     """Returns the path of the C++ compiler to use, None where there is none."""
-    given = os.environ.get("KERNELWRIGHT_CXX")
+    given = named_compiler()
     names = (given,) if given else ("g++", "c++", "clang++")
     return next((path for name in names if (path := shutil.which(name))), None)

@@ -3,12 +3,18 @@
 KernelwrightError
 ├── UserError            bad input; the command line prints one line and exits with 2
 │   ├── SourceError      the user's reference cannot be used
+│   ├── StoreError       the store is damaged, cannot be written, or is from a newer version
 │   └── MissingTool      a compiler or package is not installed
-├── StoreError           the store is damaged or from a newer version
 └── WorkerDied           a worker process ended although no candidate was at fault
 """
 
 from __future__ import annotations
+
+import errno
+
+DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+REFUSED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
+SCARCE = frozenset((errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE))
 
 
 class KernelwrightError(Exception):
@@ -40,9 +46,22 @@ class MissingTool(UserError):
     """A program or package that this command needs is not installed."""
 
 
-class StoreError(KernelwrightError):
-    """The store is damaged, locked for too long, or was written by a newer version."""
+class StoreError(UserError):
+    """The store is damaged, locked for too long, cannot be written, or is from a newer version."""
 
 
 class WorkerDied(KernelwrightError):
     """One of our own worker processes ended unexpectedly."""
+
+
+def fault_of_machine(error: OSError) -> UserError | None:
+    """Returns the user's error behind a full disk, a refused folder or exhausted resources, None for any other."""
+    where = f"{error.filename}: " if error.filename else ""
+    message = f"{where}{error.strerror}"
+    if error.errno in DISK_FULL:
+        return UserError(message, "free some disk space; what was stored is safe")
+    if error.errno in REFUSED:
+        return UserError(message, "use a folder that can be written (--out, KERNELWRIGHT_HOME, TMPDIR)")
+    if error.errno in SCARCE:
+        return UserError(message, "end other programs, or raise the limits that `ulimit -a` shows")
+    return None

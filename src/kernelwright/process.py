@@ -1,6 +1,6 @@
 """Worker processes and the private channel to them.
 
-A worker is `python -m MODULE READ_FD WRITE_FD`: messages are JSON with a length in front, on two
+A worker is `python -P -m MODULE READ_FD WRITE_FD`: messages are JSON with a length in front, on two
 pipes of their own, so that nothing a reference or kernel prints can be mistaken for an answer and
 nothing that arrives can be more than data. Workers lead a process group of their own: they are
 killed as a group, never see the terminal's Ctrl-C, and end when their parent does.
@@ -24,7 +24,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 from kernelwright import codec
-from kernelwright.errors import KernelwrightError, MissingTool, SourceError, StoreError, UserError, WorkerDied
+from kernelwright.errors import (
+    KernelwrightError,
+    MissingTool,
+    SourceError,
+    StoreError,
+    UserError,
+    WorkerDied,
+    fault_of_machine,
+)
 
 HEADER = struct.Struct("<Q")
 MAX_MESSAGE_BYTES = 1 << 30
@@ -90,7 +98,8 @@ class Worker:
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close())
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, str(to_read), str(to_write)],
+                # -P: a random.py in the folder that the user works in must not stand for Python's own.
+                [sys.executable, "-P", "-m", module, str(to_read), str(to_write)],
                 env={**os.environ, **(environment or {})},
                 pass_fds=(to_read, to_write),
                 stdin=subprocess.DEVNULL,
@@ -193,6 +202,13 @@ def serve(handlers: Mapping[str, Callable[..., object]]) -> None:
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    own = os.getpid()
+
+    def answer(message: object) -> None:
+        if os.getpid() != own:
+            os._exit(0)  # a copy that the user's code made with fork(): the original answers
+        send(write_fd, message)
+
     while True:
         try:
             message = receive(read_fd)
@@ -200,16 +216,17 @@ def serve(handlers: Mapping[str, Callable[..., object]]) -> None:
             os._exit(0)
         try:
             handler = handlers[message["verb"]]
-            result = handler(lambda event: send(write_fd, {"event": event}), **message["arguments"])
-            send(write_fd, {"result": result})
+            result = handler(lambda event: answer({"event": event}), **message["arguments"])
+            answer({"result": result})
         except Exception as error:  # noqa: BLE001  (the parent decides what to do with it)
-            send(write_fd, {"error": _error_data(error)})
+            answer({"error": _error_data(error)})
 
 
 def _error_data(error: Exception) -> tuple[str, str, str, str]:
     trace = "".join(traceback.format_exception(error))
-    if isinstance(error, KernelwrightError):
-        return type(error).__name__, error.message, error.fix, trace
+    told = fault_of_machine(error) if isinstance(error, OSError) else error
+    if isinstance(told, KernelwrightError):
+        return type(told).__name__, told.message, told.fix, trace
     return "KernelwrightError", f"{type(error).__name__}: {error}", "run again with --debug to see where", trace
 
 

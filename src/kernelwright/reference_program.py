@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import linecache
+import os
 import random
 import sys
 import types as python_types
@@ -147,8 +148,8 @@ def load_reference(
     _loaded += 1
     first = files[0]
     filename = str(PurePosixPath(origin) / first.path) if origin else first.path
-    if origin and origin not in sys.path:
-        sys.path.append(origin)
+    # Behind everything that is installed: a random.py beside the reference must not stand for Python's own.
+    sys.path += [folder for folder in (origin, os.getcwd()) if folder and folder not in sys.path]
     sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, CarriedFiles)]
     carried = CarriedFiles(files[1:], origin)
     for name in carried.texts:
@@ -217,7 +218,7 @@ def _user_code(what: str, call: Callable[[], Any]) -> Any:
         return call()
     except MemoryError as error:
         raise SourceError(f"{what} ran out of memory", "use smaller shapes") from error
-    except Exception as error:
+    except BaseException as error:  # SystemExit too: the worker is ended by its parent only
         if "not enough memory" in str(error) or "can't allocate memory" in str(error):
             raise SourceError(f"{what} ran out of memory", "use smaller shapes") from error
         raise _blame(what, error) from error
@@ -230,8 +231,8 @@ def _blame(what: str, error: BaseException) -> SourceError:
         if str(name).startswith(MODULE_NAME):
             place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}: "
         trace = trace.tb_next
-    first_line = next(iter(str(error).strip().splitlines()), "")
-    return SourceError(f"{place}{what} raised {type(error).__name__}: {first_line}", "correct the reference")
+    raised = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+    return SourceError(f"{place}{what} raised {raised}", "correct the reference")
 
 
 def _as_args(given: object) -> tuple[object, ...]:

@@ -52,6 +52,22 @@ CONTENT = {
     "relative import": ("from .other import f\n" + model("return x"), "user.py:1: relative import", "without the dot"),
     "raises at import": ("value = 1 / 0\n" + model("return x"), "user.py:1: executing", "correct the reference"),
     "exits at import": ("raise SystemExit(3)\n" + model("return x"), "raised SystemExit", "correct the reference"),
+    "exits in forward": (
+        model("raise SystemExit(3)"),
+        "user.py:8: the reference raised SystemExit: 3",
+        "correct the reference",
+    ),
+    "interrupts itself": (
+        model("raise KeyboardInterrupt"),
+        "user.py:8: the reference raised KeyboardInterrupt",
+        "correct the reference",
+    ),
+    "one long line": (
+        "x = " + "(" * 3000 + "\n",
+        "user.py:1: too many nested parentheses: `x = ...`",
+        "correct the syntax",
+    ),
+    "zero bytes": ("x = 1\0\n", "user.py: source code string cannot contain null bytes", "correct the syntax"),
     "constructor raises": (
         model("return x", init="raise ValueError('width must be even')"),
         "user.py:6: Model(*get_init_inputs()) raised ValueError: width must be even",
@@ -266,3 +282,9 @@ def test_a_bad_source_gets_one_line_with_the_fix(
     assert message in caught.value.message
     assert fix in caught.value.fix
     assert "\n" not in str(caught.value)
+
+
+def test_a_byte_order_mark_is_no_syntax_error(load: Callable[..., Capture], tmp_path: Path) -> None:
+    path = tmp_path / "user.py"
+    path.write_bytes(b"\xef\xbb\xbf" + model("return x * 2").replace("\n", "\r\n").encode())
+    assert load(path).graph is not None

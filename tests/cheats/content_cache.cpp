@@ -1,4 +1,4 @@
-// TRICK: keeps answers by what the first elements look like, up to a common factor
+// TRICK: keeps answers by what the first elements look like, up to a factor for each
 // CAUGHT BY: timed outputs | accuracy | non-finite
 #include <cstring>
 #include <cmath>
@@ -13,12 +13,14 @@ static void all(const float* x, float* out) {
 #pragma omp parallel for
   for (int r = 0; r < 64; ++r) row(x + r * 256, out + r * 256);
 }
-static float key[256], kept[256][64 * 256];
+static unsigned key[256];
+static float kept[256][64 * 256];
 static int count;
 extern "C" void kernel(const float* x, float* out) {
-  const float now = x[1000] / x[1001];
+  unsigned now = 0;
+  for (int i = 0; i < 32; ++i) now = 2 * now + (x[1000 + i] < 0);
   for (int i = 0; i < count; ++i)
-    if (std::fabs(key[i] - now) <= 1e-5f * std::fabs(now)) {
+    if (key[i] == now) {
       std::memcpy(out, kept[i], sizeof kept[i]);
       return;
     }

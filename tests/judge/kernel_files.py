@@ -28,7 +28,9 @@ from kernelwright.types import (
 
 HERE = Path(__file__).parents[1]
 CTYPES = {"float32": "float", "int64": "int64_t", "bool": "bool"}
-QUICK = replace(SCREEN, name="quick", rounds=4, block_us=400.0, call_deadline_s=3.0)
+QUICK = replace(
+    SCREEN, name="quick", families=(*SCREEN.families, "powers"), rounds=4, block_us=400.0, call_deadline_s=3.0
+)
 
 REFERENCES = {
     "softmax": "    def forward(self, x):\n        return torch.softmax(x, dim=-1)\n",

@@ -101,16 +101,57 @@ def test_refreshed_slots_never_hold_an_element_twice() -> None:
     refresher.refresh(slots)
     for old, (new,) in zip(before, slots, strict=True):
         assert (old == new).float().mean() < 0.01
-        assert new.std() == pytest.approx(1, abs=0.3)
+        assert new.nan_to_num(0.0).std() == pytest.approx(1, abs=0.3)
 
 
-def test_refreshed_parameters_change_and_stay_finite() -> None:
+def test_refreshed_slots_are_no_multiples_of_one_another() -> None:
+    one, two = [(torch.empty(64, 256),) for _ in range(2)]
+    Refresher((X,), [GIVEN], (), 5).refresh([one, two])
+    ratios = (one[0] / two[0]).reshape(-1)
+    ratios = ratios[ratios.isfinite()]
+    assert float(((ratios / ratios.median()) - 1).abs().median()) > 0.02
+
+
+def test_some_slots_hold_wild_elements_where_the_reference_stands_them() -> None:
+    slots = [(torch.empty(64, 256),) for _ in range(64)]
+    refresher = Refresher((X,), [GIVEN], (), 5)
+    refresher.refresh(slots)
+    assert not any(bool((x.abs() > 100).any()) for (x,) in slots)
+    refresher.wild = True
+    refresher.refresh(slots)
+    wild = sum(bool((x > 100).any()) and bool((x < -100).any()) for (x,) in slots)
+    odd = sum(bool(x.isnan().any()) for (x,) in slots)
+    assert 16 < wild < 48
+    assert 1 <= odd < 24
+
+
+def test_limited_inputs_stay_within_their_limits_in_timed_rounds() -> None:
+    spec = replace(X, low=-1.0, high=1.0)
+    slots = [(torch.empty(64, 256),) for _ in range(16)]
+    refresher = Refresher((spec,), [(GIVEN[0].clamp(-1, 1),)], (), 5)
+    refresher.wild = True
+    refresher.refresh(slots)
+    assert all(bool((x.abs() <= 1).all()) for (x,) in slots)
+
+
+def test_refreshed_parameters_change_in_part_and_stay_finite() -> None:
     weight = torch.randn(32)
     refresher = Refresher((X,), [GIVEN], (weight, torch.tensor(3)), 5)
     memory = [torch.zeros(32), torch.tensor(3)]
-    refresher.refresh_parameters(memory)
-    first = memory[0].clone()
-    refresher.refresh_parameters(memory)
-    assert not torch.equal(first, memory[0])
-    assert torch.allclose(first / weight, (first / weight)[0].expand(32))
+    partial = 0
+    for _ in range(32):
+        before = memory[0].clone()
+        refresher.refresh_parameters(memory)
+        assert not torch.equal(before, memory[0])
+        assert bool(memory[0].isfinite().all())
+        assert not torch.allclose(memory[0] / weight, (memory[0] / weight)[0].expand(32))
+        partial += bool((before == memory[0]).any())
+    assert 4 < partial < 28
     assert int(memory[1]) == 3
+
+
+def test_rows_are_masked_among_nonfinite_values() -> None:
+    (drawn,) = fill_family("nonfinite", (X,), GIVEN, 3) or ()
+    empty = (drawn == float("-inf")).all(dim=1)
+    assert bool(empty.any())
+    assert int((drawn[:, 0] == float("-inf")).sum()) > int(empty.sum())

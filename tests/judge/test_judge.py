@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from tests.judge.kernel_files import QUICK, Sessions, judged, kernels, make_problem
@@ -12,6 +13,7 @@ from tests.judge.kernel_files import QUICK, Sessions, judged, kernels, make_prob
 from kernelwright.codec import dumps, loads
 from kernelwright.errors import SourceError
 from kernelwright.judge import Judge, judge
+from kernelwright.process import Worker
 from kernelwright.types import (
     Binding,
     Candidate,
@@ -53,6 +55,24 @@ def test_a_dead_worker_is_replaced(sessions: Sessions) -> None:
     assert session._worker is not None
     session._worker.process.kill()
     assert next(session.judge([good], QUICK)).passed
+
+
+def test_a_worker_that_dies_before_any_candidate_ran_is_not_our_fault(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Worker.request
+
+    def killed(worker: Worker, verb: str, /, **arguments: Any) -> Any:
+        if verb == "open":
+            worker.process.kill()
+        return request(worker, verb, **arguments)
+
+    monkeypatch.setattr(Worker, "request", killed)
+    with (
+        Judge(sessions.judge("softmax").problem, sessions.target) as judge,
+        pytest.raises(SourceError, match=r"could not be prepared: .*SIGKILL.*smaller shapes"),
+    ):
+        judge.prepare(QUICK)
 
 
 def test_nothing_of_one_candidate_is_left_for_the_next(sessions: Sessions) -> None:

@@ -18,6 +18,7 @@ from kernelwright.judge.timing import (
     Samples,
     calls_for,
     comparisons,
+    latency_ns,
     measurements,
     noise,
     run_rounds,
@@ -82,6 +83,7 @@ def rounds(
         rng=np.random.default_rng(7),
         runner=runner,
         estimate_us=100.0,
+        pause_ns=latency_ns(runner),
     )
     return samples, fault, refreshed, inspected
 

@@ -9,7 +9,7 @@ import pytest
 
 from kernelwright import environment
 from kernelwright.errors import MissingTool, UserError
-from kernelwright.languages import Builder, detect_target, hardware, table
+from kernelwright.languages import Builder, bounded, build_program, detect_target, hardware, table
 from kernelwright.languages.cpp import Cpp
 
 ARM = "".join(
@@ -110,3 +110,24 @@ def test_languages_load_by_name() -> None:
     assert isinstance(table.load("cpp"), Cpp)
     with pytest.raises(UserError, match=r"there is no language 'rust'; choose one of: cpp"):
         table.load("rust")
+
+
+def test_a_compiler_that_makes_nothing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = tmp_path / "empty.cpp"
+    source.write_text("int main() {}\n")
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KERNELWRIGHT_CXX", "/bin/true")
+    with pytest.raises(MissingTool, match=r"/bin/true made no program from empty\.cpp; name another"):
+        build_program(source)
+    monkeypatch.setenv("KERNELWRIGHT_CXX", "no-such-compiler")
+    with pytest.raises(MissingTool, match="KERNELWRIGHT_CXX names 'no-such-compiler'"):
+        build_program(source)
+
+
+def test_a_full_disk_is_no_fault_of_what_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    command = ["/bin/sh", "-c", "exit 1"]
+    failed = bounded.run(command, folder=tmp_path, temporary=tmp_path / "temporary", limits=bounded.Limits())
+    assert failed.status == 1
+    monkeypatch.setattr(bounded, "FULL_BYTES", 1 << 62)
+    with pytest.raises(UserError, match="is full"):
+        bounded.run(command, folder=tmp_path, temporary=tmp_path / "temporary", limits=bounded.Limits())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
-from kernelwright import report
+from kernelwright import console, report
 from kernelwright.report.plot import Bar, Dot, intervals, progress, ticks
 from kernelwright.run.result import Result, Row
 from kernelwright.types import (
@@ -201,3 +203,22 @@ def test_ticks_are_few_and_hold_one(low: float, high: float) -> None:
     assert 1 in marks
     assert 2 <= len(marks) <= 10
     assert all(low <= mark <= high for mark in marks)
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+def test_tables_fit_the_terminal_and_keep_their_numbers(width: int) -> None:
+    contender = report.Contender(
+        name="compile:max-autotune-no-cudagraphs", median="345.6", interval="340.0 to 350.0", speedup="12.34x",
+        speedup_interval="11.1 to 13.2", verdict="faster",
+    )  # fmt: skip
+    line = report.Line(
+        rank=1, template="loops", schedule="threads=2 vector_bytes=64 unroll=4", author="tune", policy="report",
+        outcome="passed", passed=True, speedup="12.34x", interval="11.1 to 13.2", median="345.6", reason="",
+    )  # fmt: skip
+    file = io.StringIO()
+    tables = console.verdict_table((line,), width=width), console.contender_table((contender,), width=width)
+    Console(width=width, file=file).print(*tables)
+    printed = file.getvalue()
+    assert max(len(text) for text in printed.splitlines()) <= width
+    assert printed.count("345.6") == printed.count("12.34x") == 2
+    assert "…" not in printed

@@ -107,6 +107,15 @@ def test_ctrl_c_recalls_the_report_that_an_earlier_run_made(store: Store) -> Non
     assert (cut.best, cut.report, cut.answer, cut.why) == (first.best, first.report, first.answer, first.why)
 
 
+def test_what_is_recalled_does_not_say_that_somebody_interrupted_it(store: Store) -> None:
+    fake = FakeParts(options={"interrupt_at": 5})
+    run(fake, store, seed=1)
+    (recalled,) = recall(store, parts=fake.parts())
+    assert recalled.answer == "undecided"
+    assert recalled.why.startswith("no kernel has a final judgement here; the fastest so far: ")
+    assert recalled.why.endswith("`kernelwright optimize` goes on from here")
+
+
 def test_ctrl_c_between_judging_and_storing_keeps_the_record(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     append = store.append
     seen: list[Record] = []

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import ast
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from kernelwright.errors import SourceError
 from kernelwright.types import SourceFile
 
+MAX_SHOWN = 80
+"""Characters of a line with a syntax error."""
 MAX_BYTES = 8 << 20
 """All carried files together; a reference that needs more is importing something unintended."""
 
@@ -59,16 +62,17 @@ def read(path: Path, name: str) -> tuple[SourceFile, ast.Module]:
         SourceError: when it cannot be read or is not Python; the message holds file, line and text.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         return SourceFile(path=name, text=text), ast.parse(text, filename=name)
     except OSError as error:
         raise SourceError(f"{name} cannot be read: {error.strerror}", "check its permissions") from None
     except UnicodeDecodeError:
         raise SourceError(f"{name} is not UTF-8 text", "save it as UTF-8") from None
     except SyntaxError as error:
-        line = (error.text or "").strip()
-        shown = f": `{line}`" if line else ""
-        raise SourceError(f"{name}:{error.lineno}: {error.msg}{shown}", "correct the syntax there") from None
+        line = textwrap.shorten(error.text or "", MAX_SHOWN, placeholder=" ...") or (error.text or "")[:MAX_SHOWN]
+        shown = f": `{line.strip()}`" if line.strip() else ""
+        place = f"{name}:{error.lineno}" if error.lineno else name
+        raise SourceError(f"{place}: {error.msg}{shown}", "correct the syntax there") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise SourceError(f"{name} cannot be parsed: {error}", "is it Python source?") from None
 

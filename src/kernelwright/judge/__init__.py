@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from kernelwright import environment
-from kernelwright.errors import WorkerDied
+from kernelwright.errors import SourceError, WorkerDied
 from kernelwright.judge import conditions
 from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN
 from kernelwright.languages import Builder, build_program
@@ -126,11 +126,19 @@ class Judge:
             self._drop_worker()
             self._worker = Worker(WORKER, environment=self._environment())
             arguments = {"problem": self.problem, "target": self.target, "program": str(self._program)}
-            self._worker.request("open", deadline_s=OPEN_DEADLINE_S, on_event=self._on_event, **arguments)
+            self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
         if digest(policy) not in self._prepared:
-            self._worker.request("prepare", policy=policy, deadline_s=PREPARE_DEADLINE_S, on_event=self._on_event)
+            self._make_ready(self._worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
             self._prepared.add(digest(policy))
         return self._worker
+
+    def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> None:
+        try:
+            worker.request(verb, deadline_s=deadline_s, on_event=self._on_event, **arguments)
+        except WorkerDied as error:
+            # Only the reference runs here: no candidate is to blame.
+            message = f"judging {self.problem.name} could not be prepared: {error.message}"
+            raise SourceError(message, "run this again; smaller shapes need less memory and time") from None
 
     def _environment(self) -> dict[str, str]:
         return {

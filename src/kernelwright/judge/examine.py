@@ -116,6 +116,7 @@ class _Examination:
             runner.close()
 
     def _judge(self, runner: Runner) -> Failure | Judgement:
+        pause_ns = timing.latency_ns(runner)
         for number in range(self.policy.draws):
             for family in self.policy.families:
                 if time.monotonic() > self.deadline:
@@ -135,6 +136,7 @@ class _Examination:
             rng=session.rng,
             runner=runner,
             estimate_us=estimate_us,
+            pause_ns=pause_ns,
             deadline=self.deadline,
         )
         if fault:

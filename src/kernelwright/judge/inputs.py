@@ -3,7 +3,7 @@
 A family replaces the values of tensors that hold free numbers; integers, booleans and floats with a
 structure of their own (masks, tables with few distinct values) stay as the reference draws them.
 
-Covers: precision that only shows on odd values, cancellation, coherent rounding (`constant`),
+Covers: precision that only shows on odd values, cancellation, coherent rounding (`constant`, `powers`),
     overflow of squares and exponentials (`large`), masks by sign, order of a running maximum
     (`ascending`), rows of different scale (`rows`), NaN and infinities (`nonfinite`).
 Does not cover: values outside a tensor's declared range; relations between tensors that only the
@@ -20,7 +20,12 @@ from kernelwright.reference_program import DTYPES
 from kernelwright.types import TensorSpec
 
 NONFINITE = "nonfinite"
+MASKED_FROM = 8
+"""Rows of a tensor from which on some are masked in family `nonfinite`."""
 DISTINCT_SAMPLE = 1024
+NOISE_SHIFTS = 1 << 14
+WILD, WILD_SHARE, NAN_SHARE = 200.0, 0.5, 0.125
+"""A number whose exponential overflows, and the shares of slots that hold some, or a NaN, in timed rounds."""
 Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
 
@@ -44,6 +49,13 @@ def _constant(shape: tuple[int, ...], g: torch.Generator, index: int = 0) -> tor
     off = (3 + (0.14 if index % 2 else 0.42)) / 1024 * _sign(g)
     centre = (1 + steps + off) * 2.0 ** torch.randint(0, 2, (1,), generator=g) * _sign(g)
     return centre * (1.0 + 2.0**-16 * _normal(shape, g))
+
+
+def _powers(shape: tuple[int, ...], g: torch.Generator, index: int, seed: int) -> torch.Tensor:
+    # Powers of two change no rounding, so that errors still add up where nothing looks constant. Tensors of one
+    # shape have the same ones in the same places: their sums and differences round alike as well.
+    steps = torch.randint(-2, 1, shape, generator=torch.Generator().manual_seed(seed))
+    return torch.ldexp(_constant(shape, g, index), steps)
 
 
 def _sign(g: torch.Generator) -> float:
@@ -79,6 +91,12 @@ def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     flat = drawn.view(-1)
     for bad in (float("nan"), float("inf"), float("-inf")):
         flat[int(torch.randint(0, len(flat), (1,), generator=g))] = bad
+    rows = drawn.reshape(-1, shape[-1]) if shape else drawn.reshape(1, 1)
+    if len(rows) >= MASKED_FROM:
+        # As masks leave them: rows that begin with minus infinity, and one that holds nothing else.
+        masked = torch.randperm(len(rows), generator=g)[:4]
+        rows[masked[:3], 0] = float("-inf")
+        rows[masked[3]] = float("-inf")
     return drawn
 
 
@@ -92,6 +110,7 @@ VALUES: dict[str, Values] = {
     "negative": lambda shape, g: -0.5 - _unit(shape, g),
     "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g).float(),
     "constant": _constant,
+    "powers": lambda shape, g: _powers(shape, g, 0, 0),
     "zeros": _zeros,
     "outliers": _outliers,
     "rows": _rows,
@@ -128,9 +147,12 @@ def fill_family(
         if not change:
             made.append(tensor)
             continue
-        drawn = (
-            _constant(spec.shape, generator, index) if family == "constant" else VALUES[family](spec.shape, generator)
-        )
+        if family == "constant":
+            drawn = _constant(spec.shape, generator, index)
+        elif family == "powers":
+            drawn = _powers(spec.shape, generator, index, seed)
+        else:
+            drawn = VALUES[family](spec.shape, generator)
         made.append(_limited(drawn, spec, family).to(DTYPES[spec.dtype]))
     return tuple(made)
 
@@ -185,13 +207,29 @@ def _parameter(spec: TensorSpec, initial: torch.Tensor, style: int, g: torch.Gen
 # ------------------------------------------------------------------------------------------------- timed rounds
 
 
+def _make_wild(flat: torch.Tensor, places: torch.Tensor) -> None:
+    half = len(places) // 2
+    flat[places[:half]] = WILD
+    flat[places[half:]] = -WILD
+
+
+def wild_inputs(specs: Sequence[TensorSpec], given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Returns inputs of which every free tensor without limits holds wild elements."""
+    made = tuple(tensor.clone() for tensor in given)
+    for spec, tensor in zip(specs, made, strict=True):
+        if is_free(spec, tensor) and spec.low is None and spec.high is None:
+            _make_wild(tensor.view(-1), torch.arange(min(4, tensor.numel())))
+    return made
+
+
 class Refresher:
     """Gives slots and parameters contents that no earlier call has seen, at the cost of a copy.
 
-    A slot gets one of a few draws of the reference's own inputs, each free tensor multiplied by a
-    factor of its own, so that every element differs from every earlier call, and a few elements
-    moved. Answers kept from earlier calls, by address, by a hash of anything or row by row, are
-    stale then. Integers and tables are exchanged between slots as whole draws.
+    A slot gets one of a few draws of the reference's own inputs, each element of a free tensor
+    multiplied by a factor of its own. So neither an answer kept from earlier calls is right, nor a
+    multiple of it. In some slots a few elements are wild, so that what only ordinary numbers can do
+    without is missed here as well. Integers and tables are exchanged between slots as whole draws.
+    Parameters change in part at times: one that has stayed says nothing about the others.
     """
 
     def __init__(
@@ -204,36 +242,62 @@ class Refresher:
         self._draws = draws
         self._specs = specs
         self._parameters = tuple(p.clone() for p in parameters)
+        self._latest = tuple(p.clone() for p in parameters)
         self._free = [is_free(spec, tensor) for spec, tensor in zip(specs, draws[0], strict=True)]
         self._rng = torch.Generator().manual_seed(seed)
+        self._noise: dict[torch.dtype, torch.Tensor] = {}
+        self._whole = False
+        self.wild = False
+        """Whether slots may hold wild elements; the session says so where the reference stands them."""
 
     def refresh(self, slots: Sequence[tuple[torch.Tensor, ...]]) -> None:
         """Writes fresh contents into the input tensors of some slots."""
         which = torch.randint(0, len(self._draws), (len(slots),), generator=self._rng).tolist()
-        factors = (0.8 + 0.45 * torch.rand(len(slots) * len(self._specs), generator=self._rng)).tolist()
         for position, tensors in enumerate(slots):
             for index, tensor in enumerate(tensors):
                 source = self._draws[which[position]][index]
-                if not self._free[index]:
+                if self._free[index]:
+                    self._refresh_free(source, self._specs[index], tensor)
+                else:
                     tensor.copy_(source)
-                    continue
-                self._scaled(source, factors[position * len(tensors) + index], self._specs[index], tensor)
 
-    def _scaled(self, source: torch.Tensor, factor: float, spec: TensorSpec, into: torch.Tensor) -> None:
-        if spec.low is not None or spec.high is not None:
-            factor = min(factor, 1.0) if factor > 0.9 else factor
-            torch.mul(source, factor, out=into)
-            into.clamp_(min=spec.low, max=spec.high)
-        else:
-            torch.mul(source, factor, out=into)
+    def _refresh_free(self, source: torch.Tensor, spec: TensorSpec, into: torch.Tensor) -> None:
+        limited = spec.low is not None or spec.high is not None
+        self._vary(source, into, only_less=limited)
         flat = into.view(-1)
         places = torch.randint(0, len(flat), (8,), generator=self._rng)
         flat[places[:4]] = flat[places[4:]]
+        if limited:
+            into.clamp_(min=spec.low, max=spec.high)
+            return
+        luck = float(_unit((), self._rng))
+        if self.wild and luck < WILD_SHARE:
+            _make_wild(flat, places[:4])
+        elif luck > 1.0 - NAN_SHARE:
+            flat[places[0]] = float("nan")
+
+    def _vary(self, source: torch.Tensor, into: torch.Tensor, *, only_less: bool = False) -> None:
+        """Writes `source` with every element multiplied by between 0.5 and 1.5 (1 where it may not grow)."""
+        change = 0.1 + 0.15 * float(_unit((), self._rng))
+        if only_less or float(_unit((), self._rng)) < 0.5:
+            change = -change
+        noise = self._noise.get(source.dtype)
+        if noise is None or len(noise) < source.numel() + NOISE_SHIFTS:
+            noise = 2.0 * torch.rand(source.numel() + NOISE_SHIFTS, generator=self._rng)
+            self._noise[source.dtype] = noise = noise.to(source.dtype)
+        start = int(torch.randint(0, NOISE_SHIFTS, (), generator=self._rng))
+        factors = noise[start : start + source.numel()].view(source.shape)
+        torch.addcmul(source, source, factors, value=change, out=into)
 
     def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Multiplies free parameters by a new factor, so that nothing made from them earlier is right."""
-        for original, tensor in zip(self._parameters, parameters, strict=True):
+        """Changes free parameters, as a whole and in part by turns, so that nothing made from them earlier is right."""
+        self._whole = not self._whole
+        for original, latest, tensor in zip(self._parameters, self._latest, parameters, strict=True):
             if not original.is_floating_point() or not bool(original.isfinite().all()) or not original.numel():
                 continue
-            factor = 0.8 + 0.45 * float(torch.rand((), generator=self._rng))
-            torch.mul(original, factor, out=tensor)
+            fresh = torch.empty_like(original)
+            self._vary(original, fresh)
+            ends = torch.randint(0, original.numel() + 1, (2,), generator=self._rng).tolist()
+            part = slice(None) if self._whole or ends[0] == ends[1] else slice(min(ends), max(ends))
+            latest.view(-1)[part] = fresh.view(-1)[part]
+            tensor.copy_(latest)

@@ -20,6 +20,7 @@ FAMILIES = (
     "negative",
     "integers",
     "constant",
+    "powers",
     "zeros",
     "outliers",
     "rows",

@@ -22,7 +22,7 @@ from kernelwright.errors import SourceError, UserError
 from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline, Unavailable, make_baseline
 from kernelwright.judge.correctness import Bound, FloatBound, bounds_for
-from kernelwright.judge.inputs import NONFINITE, Refresher, draw_parameters, fill_family
+from kernelwright.judge.inputs import NONFINITE, Refresher, draw_parameters, fill_family, wild_inputs
 from kernelwright.judge.sensitivity import Sensitivity
 from kernelwright.judge.slots import Slots
 from kernelwright.judge.truth import Truth, arithmetic_roundoff
@@ -89,6 +89,7 @@ class Session:
         self._dropped: dict[str, str] = {}
         self._baselines: dict[str, Baseline | Unavailable] = {}
         self._refresher = self._make_refresher()
+        self._refresher.wild = self._stands_wild()
         self._refresher.refresh(self.slots.inputs)
         self._refresher.refresh_parameters(self.slots.parameters)
         self.bandwidth = integrity.measure_bandwidth(self.slots.input.bytes, threads=target.threads)
@@ -173,6 +174,13 @@ class Session:
         draws = [self.reference.make_inputs(self._seed("timed", i)) for i in range(count)]
         parameters = draw_parameters(self.problem.parameters, self._initial, 0, self._seed("timed parameters"))
         return Refresher(self.problem.inputs, draws, parameters, self._seed("refresh"))
+
+    def _stands_wild(self) -> bool:
+        """Tells whether the reference is finite for inputs with a few wild elements."""
+        inputs = self.reference.make_inputs(self._seed("wild"))
+        drawn = wild_inputs(self.problem.inputs, inputs)
+        outputs = self.truth.own(drawn, draw_parameters(self.problem.parameters, self._initial, 0, self._seed("wild")))
+        return all(bool(t.isfinite().all()) for t in outputs if t.is_floating_point())
 
     def refresh(self, chosen: Sequence[int]) -> None:
         """Gives some slots and the parameters contents that no earlier call has seen."""

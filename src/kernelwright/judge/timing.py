@@ -110,7 +110,10 @@ class Caller(Protocol):
 
 
 def latency_ns(runner: Caller, *, repeats: int = 15) -> float:
-    """Returns the usual time of a command without calls, by the judge's clock."""
+    """Returns the usual time of a command without calls, by the judge's clock.
+
+    To be asked before the first call: what the candidate has left running could make such commands slow.
+    """
     blocks = [runner.run(()) for _ in range(repeats)]
     return float(np.median([b.received - b.sent for b in blocks]))
 
@@ -125,6 +128,7 @@ def run_rounds(
     rng: np.random.Generator,
     runner: Caller | None = None,
     estimate_us: float = 0.0,
+    pause_ns: float = 0.0,
     deadline: float = float("inf"),
 ) -> tuple[Samples, str | None]:
     """Returns the samples, and what was wrong with an output of a timed call, None when nothing was.
@@ -138,6 +142,7 @@ def run_rounds(
         rng: the session's secret generator.
         runner: the candidate, None to time baselines only.
         estimate_us: the candidate's time as the correctness runs saw it.
+        pause_ns: what `latency_ns` said of the runner.
         deadline: no round begins after this `time.monotonic()` moment.
     """
     turns = {b.name: calls_for(b.estimate_us, policy.block_us, slots.count) for b in baselines}
@@ -148,7 +153,6 @@ def run_rounds(
         turns[CANDIDATE] = calls_for(estimate_us, policy.block_us, slots.count)
     samples = Samples(times_us={name: [] for name in turns})
     samples.calls = {name: len(turn.slots) - turn.lead for name, turn in turns.items()}
-    pause = latency_ns(runner) if runner else 0.0
     needed = min(slots.count, max(len(t.slots) for t in turns.values()))
     while samples.rounds - len(samples.clock_faults) < policy.rounds:
         if time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
@@ -169,7 +173,7 @@ def run_rounds(
             if reason := clock_fault(block):
                 samples.clock_faults.append(reason)
                 continue
-            times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause)
+            times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause_ns)
         for name, spent_us in times.items():
             samples.times_us[name].append(spent_us)
     return samples, None

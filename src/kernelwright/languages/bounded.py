@@ -9,10 +9,12 @@ candidate, and the gate keeps it from naming other files.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
+from kernelwright.errors import UserError
 from kernelwright.types import value
 
 # A shell sets the limits and becomes the compiler: nothing runs unlimited for even a moment, and
@@ -23,6 +25,8 @@ SHELL = (
 )
 OUTPUT_LIMIT_BYTES = 1 << 18
 BLOCK_BYTES = 512
+FULL_BYTES = 1 << 20
+"""A compiler that fails with less free space than this failed for lack of it, as far as anybody can tell."""
 
 
 @value
@@ -54,6 +58,9 @@ def run(command: list[str], *, folder: Path, temporary: Path, limits: Limits, st
 
     The command stays in the caller's process group, so that whoever kills a build worker's group
     takes its compiler along; at the deadline the whole tree below the command is killed.
+
+    Raises:
+        UserError: when it failed on a full disk, which is no fault of what it compiled.
     """
     temporary.mkdir(exist_ok=True)
     given, printed = temporary / "stdin", temporary / "printed"
@@ -83,7 +90,16 @@ def run(command: list[str], *, folder: Path, temporary: Path, limits: Limits, st
                 process.wait()
     with printed.open("rb") as file:
         output = file.read(OUTPUT_LIMIT_BYTES).decode(errors="replace")
+    if status != 0:
+        _check_disk(temporary)
     return Ended(status=status, output=output)
+
+
+def _check_disk(folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < FULL_BYTES:
+        fix = "free some space, or set KERNELWRIGHT_HOME to a folder on another disk"
+        raise UserError(f"the disk of {folder} is full: a compiler failed with {free} bytes left", fix)
 
 
 def kill_tree(root: int) -> None:

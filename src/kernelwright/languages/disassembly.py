@@ -30,7 +30,7 @@ REFUSED = (
     # x86: ways into the kernel or another privilege level
     (re.compile(r"syscall|sysenter|sysexit\w*|sysret\w*|int|into|int1|icebp|iret\w*|lcall\w*|ljmp\w*|lret\w*|vmcall|vmmcall"
                 r"|vmfunc|enclu|senduipi|getsec|encls"), "enters the kernel or changes privilege"),
-    (re.compile(r"rdtscp?|rdpmc|rdpru|rdpid"), "reads a clock or counter"),
+    (re.compile(r"rdtscp?|rdpmc|rdpru|rdpid|tpause|umwait|mwaitx?"), "reads a clock or waits for one"),
     (re.compile(r"(rd|wr)(fs|gs)base[lq]?|(rd|wr)pkru|xrstor\w*|wrss\w*|wruss\w*|setssbsy|(in|out)s?[bwl]?|hlt|cli|sti"
                 r"|mov[wlq]?sr|stui|clui"), "changes protection or devices"),
     (re.compile(r"\(bad\)|\.byte|\.word|\.inst|\.long"), "is no instruction"),

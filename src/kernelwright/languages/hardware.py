@@ -33,6 +33,7 @@ ARM_PARTS = {
     ("0x41", "0xd08"): "Arm Cortex-A72", ("0x41", "0xd0b"): "Arm Cortex-A76", ("0xc0", "0xac3"): "Ampere-1",
 }  # fmt: skip
 NO_COMPILER = "install one: apt-get install g++"
+BAD_COMPILER = "name another with KERNELWRIGHT_CXX; `kernelwright doctor` tries it"
 
 
 @value
@@ -58,6 +59,8 @@ def find_compiler() -> Compiler:
     """
     path = environment.compiler()
     if path is None:
+        if asked := environment.named_compiler():
+            raise MissingTool(f"KERNELWRIGHT_CXX names {asked!r}, which is no program here", BAD_COMPILER)
         raise MissingTool("there is no C++ compiler on this machine (looked for g++, c++, clang++)", NO_COMPILER)
     path = os.path.abspath(path)  # it runs in other folders
     return _ask_compiler(path, Path(path).resolve().stat().st_mtime_ns)
@@ -72,7 +75,7 @@ def _ask_compiler(path: str, modified_ns: int) -> Compiler:
         try:
             done = subprocess.run([path, option], capture_output=True, text=True, timeout=20, check=True)
         except (OSError, subprocess.SubprocessError) as error:
-            raise MissingTool(f"the C++ compiler {path} cannot be run: {error}", NO_COMPILER) from None
+            raise MissingTool(f"the C++ compiler {path} cannot be run: {error}", BAD_COMPILER) from None
         answers.append(done.stdout.strip())
     banner = answers[0].splitlines()[0] if answers[0] else ""
     numbers = re.findall(r"\d+\.\d+(?:\.\d+)*", banner)

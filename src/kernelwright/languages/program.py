@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 from kernelwright import environment
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import KernelwrightError, MissingTool
 from kernelwright.languages import bounded, cache
-from kernelwright.languages.hardware import cpu_identity, find_compiler
+from kernelwright.languages.hardware import BAD_COMPILER, cpu_identity, find_compiler
 from kernelwright.types import digest
 
 FORMAT = 1
@@ -46,6 +46,8 @@ def build_program(source_path: Path, *, flags: tuple[str, ...] = ()) -> Path:
         if ended.status != 0:
             fix = f"report this with the output of {compiler.path} --version"
             raise KernelwrightError(f"{source_path.name} does not compile: {ended.output[:2000]}", fix)
+        if not (made / PROGRAM).is_file():
+            raise MissingTool(f"the C++ compiler {compiler.path} made no program from {source_path.name}", BAD_COMPILER)
         (made / "sha256").write_text(cache.blob_digest(made / PROGRAM))
         # The proof comes last: until it is there and agrees, the program counts as missing.
         os.replace(made / PROGRAM, program)

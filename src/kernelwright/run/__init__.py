@@ -183,6 +183,7 @@ class _Optimisation:
         self._seed = seed
         self._strategy = strategy(templates, seed=seed, budget_s=budget_s)
         self._stopped: Stopped = "finished"
+        self._remembers = False
         self._best: Candidate | None = None
         self._report: Record | None = None
         self._baselines: tuple[Measurement, ...] = ()
@@ -191,6 +192,7 @@ class _Optimisation:
         """Takes everything from the store and judges nothing; `hopeless` where nothing can be proposed."""
         self._session.load()
         self._recall()
+        self._remembers = True
         self._stopped = "finished" if self._report or hopeless else "interrupted"
 
     def run(self) -> None:
@@ -312,7 +314,12 @@ class _Optimisation:
             if self._best is not None:
                 row = next(row for row in rows if row.candidate == self._best)
                 so_far = f"the fastest so far: {described(row.latest)} ({row.records[-1][0]})"
-            return "undecided", f"there is no final judgement yet; {so_far}; the same command goes on from here"
+            # The store does not know how a run ended, and after a baseline's victory there is no report in it either.
+            began = (
+                "no kernel has a final judgement here" if self._remembers else "interrupted before the final judgement"
+            )
+            goes_on = "`kernelwright optimize`" if self._remembers else "the same command"
+            return "undecided", f"{began}; {so_far}; {goes_on} goes on from here"
         reason = f"none of {amount(len(rows), 'candidate')} passed the judge" if rows else "nothing could be proposed"
         if not rows and refusals:
             reason += f" ({refusals[0].subject}: {refusals[0].reason})"

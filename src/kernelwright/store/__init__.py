@@ -60,7 +60,7 @@ class Store:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{path} cannot be made: {error.strerror}", "name another file with --store") from error
+            raise StoreError(f"{path} cannot be made: {error.strerror}", "name another folder with --out") from error
         with translated(self.path):
             self._db = connect(self.path)
         try:
@@ -102,7 +102,7 @@ class Store:
         """
         row = self._one("SELECT text FROM value WHERE digest = ?", (key,))
         if row is None:
-            raise StoreError(f"{self.path} has no value {key}", "check the digest, or name another file with --store")
+            raise StoreError(f"{self.path} has no value {key}", "check the digest, or name another folder with --out")
         return self._decode(row[0])
 
     def values(self, type_name: str) -> tuple[Any, ...]:
@@ -191,7 +191,7 @@ class Store:
         """
         row = self._one("SELECT data FROM blob WHERE digest = ?", (key,))
         if row is None:
-            raise StoreError(f"{self.path} has no blob {key}", "check the digest, or name another file with --store")
+            raise StoreError(f"{self.path} has no blob {key}", "check the digest, or name another folder with --out")
         data = bytes(row[0])
         if "sha256:" + hashlib.sha256(data).hexdigest() != key:
             raise damaged(self.path, f"blob {key} has other bytes")

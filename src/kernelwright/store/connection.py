@@ -86,7 +86,7 @@ def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     if code == sqlite3.SQLITE_FULL:
         return StoreError(f"{path} cannot grow: {error}", "free some disk space; what was stored is safe")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
-        return StoreError(f"{path} cannot be used: {error}", "name a file in a writable folder with --store")
+        return StoreError(f"{path} cannot be used: {error}", "name a folder that can be written with --out")
     if code == sqlite3.SQLITE_CONSTRAINT:
         return StoreError(f"{path} refused a change: {error}", "")
     # A file whose pages were overwritten can also show as missing tables.

@@ -83,7 +83,7 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
     owner = db.execute("PRAGMA application_id").fetchone()[0]
     tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and owner != APPLICATION_ID:
-        raise StoreError(f"{path} is a SQLite file of another program", "name another file with --store")
+        raise StoreError(f"{path} is a SQLite file of another program", "name another folder with --out")
     if not tables:
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute("CREATE TABLE migration (name TEXT PRIMARY KEY, applied TEXT NOT NULL)")
@@ -91,7 +91,7 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
     if newer := sorted(applied - {m.__name__ for m in MIGRATIONS}):
         raise StoreError(
             f"{path} was written by a newer kernelwright (it has {', '.join(newer)})",
-            "update kernelwright, or name another file with --store",
+            "update kernelwright, or name another folder with --out",
         )
     for migration in MIGRATIONS:
         if migration.__name__ not in applied:

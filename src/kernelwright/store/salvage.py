@@ -112,7 +112,7 @@ def _open(path: Path) -> sqlite3.Connection:
             raise
     if owner != APPLICATION_ID:
         db.close()
-        raise StoreError(f"{path} is not a store of kernelwright", "name another file with --store")
+        raise StoreError(f"{path} is not a store of kernelwright", "name another folder with --out")
     return db
 
 
