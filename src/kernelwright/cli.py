@@ -198,13 +198,26 @@ def show(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
-    """Print what is known in FOLDER (an --out folder), and write its HTML report again."""
+    """Print what is known in FOLDER (an --out folder), and write its HTML report again.
+
+    Where the folder holds several problems, or one on several targets, the latest gets the page and each other one
+    a page of its own beside it.
+    """
     with Store(folder / api.STORE, create=False) as store:
         results = run.recall(store)
     if not results:
         raise UserError(f"{folder} holds no finished optimisation", "run `kernelwright optimize` with this --out first")
-    for result in results:
-        _give(result, folder, as_json=as_json, page=page)
+    page = page or folder / PAGE
+    for number, result in enumerate(results, 1):
+        last = number == len(results)
+        if len(results) > 1 and not as_json:
+            versions = ", ".join(f"{name} {version}" for name, version in result.target.toolchain)
+            head = (
+                f"{result.problem.name} on {result.target.architecture}, {result.target.threads} threads ({versions})"
+            )
+            out.print(Text(head, "bold"), soft_wrap=True)
+        beside = page.with_name(f"{page.stem}-{number}{page.suffix}")
+        _give(result, folder, as_json=as_json, page=page if last else beside, best=last)
 
 
 @cli.command(name="doctor", short_help="Say what this machine has and what is missing.")
@@ -248,9 +261,8 @@ def _capture(source: str, inputs: tuple[str, ...], evaluation: bool, progress: P
     return capture.load(source, inputs=inputs, evaluation=evaluation, on_event=progress.step)
 
 
-def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = None) -> None:
+def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = None, best: bool = True) -> None:
     page = page or folder / PAGE
-    best = folder / "best"
     try:
         page.write_text(report.html(result, version=VERSION), encoding="utf-8")
     except OSError as error:
@@ -260,8 +272,8 @@ def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = No
         return
     for part in answer_tables(result, report.lines(result.rows), width=out.width):
         out.print(part)
-    if best.is_dir():
-        out.print(f"kernel: {best}", soft_wrap=True)
+    if best and (folder / "best").is_dir():
+        out.print(f"kernel: {folder / 'best'}", soft_wrap=True)
     out.print(f"report: {page}", soft_wrap=True)
 
 
