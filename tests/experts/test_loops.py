@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from kernelwright.codec import dumps, loads
-from kernelwright.experts import templates
+from kernelwright.experts import MOST_NODES, templates
 from kernelwright.graph import Graph
-from kernelwright.types import Candidate, Point, Problem, Space, Template
+from kernelwright.types import Candidate, Point, Problem, Space, Template, replace
 
 from .graphs import TARGET, Traced, build, run_candidate, traced
 
@@ -366,3 +366,12 @@ def test_equal_products_cancel(build_folder: Path) -> None:
     assert isinstance(candidate, Candidate)
     library = build(build_folder, "products", [("products", case.problem, candidate)], optimise="-O3")
     assert all(bool((x == 0).all()) for x in run_candidate(library, "products", case, candidate))
+
+
+def test_a_graph_that_would_take_minutes_is_refused_with_its_size() -> None:
+    node = traced(lambda x: x + 1, X).graph.nodes[0]
+    small = traced(lambda x: x + 1, X)
+    large = replace(small.graph, nodes=(node,) * (MOST_NODES + 1))
+    offer = templates(small.problem, large, target=TARGET)
+    assert offer.templates == ()
+    assert f"{MOST_NODES + 1} operators" in offer.refusals[0].reason
