@@ -118,7 +118,8 @@ class Session:
     ) -> Generator[tuple[Candidate, Record], None, None]:
         """Yields every candidate with its record: those in the store first, the others once they are judged.
 
-        A record is on the disk before it is yielded, except of a judgement that the machine disturbed. Where another process stored a record of the same
+        A record is on the disk before it is yielded, except of a judgement that the machine disturbed.
+        Where another process stored a record of the same
         identity meanwhile, that one is yielded.
         """
         fresh: list[Candidate] = []
