@@ -54,3 +54,7 @@ def test_identifiers_are_always_valid_and_unique(wanted: list[str], taken: list[
         assert "__" not in name
         assert name not in names.KEYWORDS | names.TAKEN
         assert not re.fullmatch(r"out\d*", name)
+
+
+def test_reserved_words_that_repeat_get_no_double_underscore() -> None:
+    assert names.identifiers(["if", "if", "if"]) == ("if_", "if_2", "if_3")

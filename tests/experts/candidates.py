@@ -198,7 +198,8 @@ def assert_as_accurate(got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor
         got: the candidate's answer.
         own: the reference's.
         truth: the reference's in float64.
-        moved: how much the truth changes when the inputs move by one rounding; 6 times that passes as well.
+        moved: how much the truth changes when the inputs move by one rounding; 6 sqrt(64) times that passes as well,
+            for sums of about 64 numbers.
     """
     if not got.is_floating_point():
         assert torch.equal(got, own)
@@ -211,10 +212,10 @@ def assert_as_accurate(got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor
     if not finite.any():
         return
     ulp = torch.finfo(torch.float32).eps * truth[finite].abs().clamp_min(1e-38)
-    limit = (8 * error.max()).clamp_min(6 * moved) + 4 * ulp
+    limit = (8 * error.max()).clamp_min(48 * moved) + 4 * ulp
     assert bool((mine <= limit).all()), f"largest {mine.max():.3g}, allowed {limit.max():.3g}"
     rms, rms_mine = error.square().mean().sqrt(), mine.square().mean().sqrt()
-    assert rms_mine <= max(4 * float(rms), 2 * moved) + 4 * ulp.square().mean().sqrt()
+    assert rms_mine <= max(4 * float(rms), 16 * moved) + 4 * ulp.square().mean().sqrt()
 
 
 def _answers(traced: Traced) -> list[Template | Refusal]:

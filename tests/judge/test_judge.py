@@ -136,7 +136,7 @@ def test_workspace_limits_are_failures_not_crashes(sessions: Sessions) -> None:
     session = sessions.judge("softmax")
     kernel = HONEST["own_workspace"].candidate(session.problem)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for size_bytes, kinds in ((min(memory, 1 << 34), ("memory", "workspace")), (1 << 44, ("plan",))):
+    for size_bytes, kinds in ((min(memory, 1 << 34), ("memory", "workspace", "timeout")), (1 << 44, ("plan",))):
         workspaces = (replace(kernel.plan.workspaces[0], size_bytes=size_bytes),)
         outcome = next(
             session.judge([replace(kernel, plan=replace(kernel.plan, workspaces=workspaces))], QUICK)

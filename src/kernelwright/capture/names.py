@@ -46,7 +46,7 @@ def identifiers(wanted: Iterable[str], *, taken: Iterable[str] = ()) -> tuple[st
         unique, count = base, 1
         while unique in used:
             count += 1
-            unique = f"{base}_{count}"
+            unique = f"{base.rstrip('_')}_{count}"
         used.add(unique)
         names.append(unique)
     return tuple(names)
