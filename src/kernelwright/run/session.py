@@ -119,8 +119,7 @@ class Session:
         """Yields every candidate with its record: those in the store first, the others once they are judged.
 
         A record is on the disk before it is yielded, except of a judgement that the machine disturbed.
-        Where another process stored a record of the same
-        identity meanwhile, that one is yielded.
+        Where another process stored a record of the same identity meanwhile, that one is yielded.
         """
         fresh: list[Candidate] = []
         for candidate in candidates:
@@ -204,7 +203,7 @@ class Session:
         return [self._candidates[key] for _, key in sorted(passed, key=lambda pair: (-pair[0], pair[1]))]
 
     def record(self, candidate: Candidate, policy: Policy) -> Record | None:
-        """Returns a record of this session, None where the candidate was not judged so."""
+        """Returns a candidate's record under a policy, None where it was not judged so."""
         return self._records[policy.name].get(digest(candidate))
 
     def rows(self) -> tuple[Row, ...]:
