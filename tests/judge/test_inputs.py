@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.judge.kernel_files import make_problem
 
-from kernelwright.judge.inputs import VALUES, Refresher, draw_parameters, fill_family, is_free
+from kernelwright.judge.inputs import KINDS, VALUES, Refresher, draw_parameters, fill_family, is_free
 from kernelwright.judge.policies import FAMILIES, POLICIES
 from kernelwright.types import Role, TensorSpec, replace
 
@@ -123,6 +123,17 @@ def test_some_slots_hold_wild_elements_where_the_reference_stands_them() -> None
     odd = sum(bool(x.isnan().any()) for (x,) in slots)
     assert 16 < wild < 48
     assert 1 <= odd < 24
+
+
+def test_every_eight_slots_hold_every_kind_and_say_so() -> None:
+    slots = [(torch.empty(64, 256),) for _ in range(8)]
+    refresher = Refresher((X,), [GIVEN], (), 5)
+    refresher.wild = True
+    for _ in range(5):
+        kinds = refresher.refresh(slots)
+        assert sorted(kinds) == sorted(KINDS)
+        assert [bool(x.isnan().any()) for (x,) in slots] == [kind == "nan" for kind in kinds]
+        assert [bool((x.abs() > 100).any()) for (x,) in slots] == [kind == "wild" for kind in kinds]
 
 
 def test_limited_inputs_stay_within_their_limits_in_timed_rounds() -> None:

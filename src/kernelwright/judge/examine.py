@@ -26,8 +26,8 @@ from kernelwright.judge.session import Draw, Session
 from kernelwright.judge.slots import POISONS, Workspaces
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict
 
-COMPARED_SLOTS = 3
-"""Outputs of timed calls that are compared in each round; which ones, the candidate cannot know."""
+COMPARED_KINDS = ("plain", "wild", "nan")
+"""Kinds of contents of which one timed call each is compared in every round; which one, the candidate cannot know."""
 SAMPLED_PLACES = 16
 GUARDED_SLOTS = 16
 WORKSPACE_SHARE = 0.25
@@ -237,7 +237,9 @@ class _Examination:
         rng = self.session.rng
         if place := self.slots.broken_guard(called[:GUARDED_SLOTS]):
             return f"something was written {place}"
-        suspects = set(rng.permutation(called)[:COMPARED_SLOTS].tolist())
+        by_kind = {self.session.kinds[slot]: slot for slot in rng.permutation(called).tolist()}
+        suspects = {by_kind[kind] for kind in COMPARED_KINDS if kind in by_kind}
+        suspects.update(rng.permutation(called)[: len(COMPARED_KINDS) - len(suspects)].tolist())
         for index, spec in enumerate(self.session.problem.outputs):
             count = self.slots.outputs[0][index].numel()
             places = torch.from_numpy(rng.integers(0, max(1, count), min(count, SAMPLED_PLACES)))

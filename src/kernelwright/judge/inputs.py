@@ -24,8 +24,10 @@ MASKED_FROM = 8
 """Rows of a tensor from which on some are masked in family `nonfinite`."""
 DISTINCT_SAMPLE = 1024
 NOISE_SHIFTS = 1 << 14
-WILD, WILD_SHARE, NAN_SHARE = 200.0, 0.5, 0.125
-"""A number whose exponential overflows, and the shares of slots that hold some, or a NaN, in timed rounds."""
+WILD = 200.0
+"""A number whose exponential overflows."""
+KINDS = ("plain", "wild", "nan", "plain", "wild", "plain", "wild", "plain")
+"""What each eight slots of a timed round hold, in random order: few calls of a candidate see every kind."""
 Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
 
@@ -207,6 +209,10 @@ def _parameter(spec: TensorSpec, initial: torch.Tensor, style: int, g: torch.Gen
 # ------------------------------------------------------------------------------------------------- timed rounds
 
 
+def _is_limited(spec: TensorSpec) -> bool:
+    return spec.low is not None or spec.high is not None
+
+
 def _make_wild(flat: torch.Tensor, places: torch.Tensor) -> None:
     half = len(places) // 2
     flat[places[:half]] = WILD
@@ -217,7 +223,7 @@ def wild_inputs(specs: Sequence[TensorSpec], given: Sequence[torch.Tensor]) -> t
     """Returns inputs of which every free tensor without limits holds wild elements."""
     made = tuple(tensor.clone() for tensor in given)
     for spec, tensor in zip(specs, made, strict=True):
-        if is_free(spec, tensor) and spec.low is None and spec.high is None:
+        if is_free(spec, tensor) and not _is_limited(spec):
             _make_wild(tensor.view(-1), torch.arange(min(4, tensor.numel())))
     return made
 
@@ -227,9 +233,9 @@ class Refresher:
 
     A slot gets one of a few draws of the reference's own inputs, each element of a free tensor
     multiplied by a factor of its own. So neither an answer kept from earlier calls is right, nor a
-    multiple of it. In some slots a few elements are wild, so that what only ordinary numbers can do
-    without is missed here as well. Integers and tables are exchanged between slots as whole draws.
-    Parameters change in part at times: one that has stayed says nothing about the others.
+    multiple of it. Some slots are of another kind: a few elements wild, or one a NaN (`KINDS`), so that
+    what only ordinary numbers can do without is missed here as well. Integers and tables are exchanged
+    between slots as whole draws. Parameters change in part at times: one that has stayed says nothing about the others.
     """
 
     def __init__(
@@ -250,9 +256,18 @@ class Refresher:
         self.wild = False
         """Whether slots may hold wild elements; the session says so where the reference stands them."""
 
-    def refresh(self, slots: Sequence[tuple[torch.Tensor, ...]]) -> None:
-        """Writes fresh contents into the input tensors of some slots."""
+    def refresh(self, slots: Sequence[tuple[torch.Tensor, ...]]) -> list[str]:
+        """Writes fresh contents into the input tensors of some slots; returns what kind each slot is now."""
         which = torch.randint(0, len(self._draws), (len(slots),), generator=self._rng).tolist()
+        kinds: list[str] = []
+        while len(kinds) < len(slots):
+            kinds += [KINDS[i] for i in torch.randperm(len(KINDS), generator=self._rng).tolist()]
+        del kinds[len(slots) :]
+        marked = [
+            index
+            for index, spec in enumerate(self._specs)
+            if self._free[index] and not _is_limited(spec) and self._draws[0][index].numel()
+        ]
         for position, tensors in enumerate(slots):
             for index, tensor in enumerate(tensors):
                 source = self._draws[which[position]][index]
@@ -260,21 +275,30 @@ class Refresher:
                     self._refresh_free(source, self._specs[index], tensor)
                 else:
                     tensor.copy_(source)
+            if not marked or (kinds[position] == "wild" and not self.wild):
+                kinds[position] = "plain"
+            if kinds[position] != "plain":
+                self._mark(kinds[position], [tensors[index] for index in marked])
+        return kinds
 
     def _refresh_free(self, source: torch.Tensor, spec: TensorSpec, into: torch.Tensor) -> None:
-        limited = spec.low is not None or spec.high is not None
-        self._vary(source, into, only_less=limited)
+        self._vary(source, into, only_less=_is_limited(spec))
         flat = into.view(-1)
         places = torch.randint(0, len(flat), (8,), generator=self._rng)
         flat[places[:4]] = flat[places[4:]]
-        if limited:
+        if _is_limited(spec):
             into.clamp_(min=spec.low, max=spec.high)
-            return
-        luck = float(_unit((), self._rng))
-        if self.wild and luck < WILD_SHARE:
-            _make_wild(flat, places[:4])
-        elif luck > 1.0 - NAN_SHARE:
-            flat[places[0]] = float("nan")
+
+    def _mark(self, kind: str, tensors: Sequence[torch.Tensor]) -> None:
+        """Puts wild elements into some of a slot's tensors, or a NaN into one of them."""
+        chosen = torch.randperm(len(tensors), generator=self._rng).tolist()
+        for tensor in [tensors[i] for i in chosen[: 1 if kind == "nan" else (len(chosen) + 1) // 2]]:
+            flat = tensor.view(-1)
+            places = torch.randint(0, len(flat), (4,), generator=self._rng)
+            if kind == "nan":
+                flat[places[0]] = float("nan")
+            else:
+                _make_wild(flat, places)
 
     def _vary(self, source: torch.Tensor, into: torch.Tensor, *, only_less: bool = False) -> None:
         """Writes `source` with every element multiplied by between 0.5 and 1.5 (1 where it may not grow)."""

@@ -90,8 +90,9 @@ class Session:
         self._baselines: dict[str, Baseline | Unavailable] = {}
         self._refresher = self._make_refresher()
         self._refresher.wild = self._stands_wild()
-        self._refresher.refresh(self.slots.inputs)
-        self._refresher.refresh_parameters(self.slots.parameters)
+        self.kinds: dict[int, str] = {}
+        """What kind of contents each slot got when it was refreshed last (inputs.KINDS)."""
+        self.refresh(range(self.slots.count))
         self.bandwidth = integrity.measure_bandwidth(self.slots.input.bytes, threads=target.threads)
         given = self.draw("given", 0)
         assert given is not None
@@ -184,7 +185,8 @@ class Session:
 
     def refresh(self, chosen: Sequence[int]) -> None:
         """Gives some slots and the parameters contents that no earlier call has seen."""
-        self._refresher.refresh([self.slots.inputs[slot] for slot in chosen])
+        kinds = self._refresher.refresh([self.slots.inputs[slot] for slot in chosen])
+        self.kinds.update(zip(chosen, kinds, strict=True))
         self._refresher.refresh_parameters(self.slots.parameters)
 
     def floor_us(self) -> float:

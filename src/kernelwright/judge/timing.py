@@ -159,8 +159,9 @@ def run_rounds(
             break
         order = rng.permutation(slots.count).tolist()
         chosen, bait = order[:needed], order[needed : needed + BAIT]
-        refresh(chosen)
+        # The candidate's slots first, so that they hold every kind of contents; which comes when stays random.
         called = rng.permutation(chosen).tolist()[: len(turns[CANDIDATE].slots)] if runner else []
+        refresh([*called, *(slot for slot in chosen if slot not in set(called))])
         slots.poison((*called, *bait) if runner else (), POISONS[0])
         times, block = _blocks(turns, by_name, runner, chosen, called, rng)
         samples.rounds += 1
