@@ -6,58 +6,56 @@ The text form of these values is in ``codec.py``; where they are kept is in ``st
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import Literal
 
-DIGEST_TAG = "k1:"
-"""Names the rule that made a digest, so that a later change of the rule is detectable."""
+from kernelwright.plans import Binding, Launch, LaunchPlan, Size, Step, TensorMap, Workspace
+from kernelwright.values import DIGEST_TAG, digest, identity, note, replace, value
 
-T = TypeVar("T")
-
-
-def note(**kwargs: Any) -> Any:
-    """Returns a dataclass field that is recorded but is no part of what the value is."""
-    return field(metadata={"identity": False}, compare=False, **kwargs)
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, note))
-def value(cls: type[T]) -> type[T]:
-    """Makes a class one of kernelwright's values: frozen, keyword-only, with slots."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
-
-
-def identity(item: object) -> object:
-    """Returns what `item` is, as JSON data: every field that is not a note, with its type's name.
-
-    Raises:
-        TypeError: for a list, dict, set or any other object that cannot be part of an identity.
-    """
-    if is_dataclass(item) and not isinstance(item, type):
-        kept = [f.name for f in fields(item) if f.metadata.get("identity", True)]
-        return {"": type(item).__name__, **{name: identity(getattr(item, name)) for name in kept}}
-    if isinstance(item, tuple):
-        return [identity(element) for element in item]
-    if item is None or isinstance(item, str | int | bool):
-        return item
-    if isinstance(item, float):
-        return item.hex()
-    raise TypeError(f"{type(item).__name__} cannot be part of an identity; use a tuple or a value")
-
-
-def digest(item: object) -> str:
-    """Returns the tagged SHA-256 of an item's identity: equal for equal values, in every process."""
-    text = json.dumps(identity(item), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return DIGEST_TAG + hashlib.sha256(text.encode()).hexdigest()
-
-
-def replace(item: T, /, **changes: Any) -> T:
-    """Returns a copy of a value with some fields changed."""
-    return dataclasses.replace(item, **changes)  # type: ignore[type-var]
-
+__all__ = [
+    "DIGEST_TAG",
+    "Artifact",
+    "Axis",
+    "Binding",
+    "Candidate",
+    "Check",
+    "Comparison",
+    "Dtype",
+    "Effort",
+    "Failure",
+    "Judgement",
+    "KernelResources",
+    "Launch",
+    "LaunchPlan",
+    "Measurement",
+    "OptionValue",
+    "Parameter",
+    "Point",
+    "Policy",
+    "Problem",
+    "Proposal",
+    "Record",
+    "Refusal",
+    "Role",
+    "Size",
+    "SourceFile",
+    "Space",
+    "Stage",
+    "Step",
+    "Target",
+    "Template",
+    "TensorMap",
+    "TensorSpec",
+    "ToleranceRule",
+    "Verdict",
+    "Workload",
+    "Workspace",
+    "digest",
+    "identity",
+    "note",
+    "replace",
+    "value",
+]
 
 # ---------------------------------------------------------------------------- problems
 
@@ -65,6 +63,21 @@ Dtype = str
 """A dtype by its NumPy/PyTorch name: float32, float64, float16, bfloat16, int64, int32, uint8, bool."""
 
 Role = Literal["input", "parameter", "buffer", "output"]
+
+
+@value
+class Axis:
+    """One size of a problem that may vary: a kernel must be right for every value, not for one."""
+
+    name: str
+    """A C identifier, unique among axes and tensors of its problem."""
+    size: int
+    """The value that tensors' shapes have in the problem as it stands, and that is timed."""
+    low: int = 1
+    high: int
+    """Smallest and largest value that the reference admits; the judge draws hidden ones between them."""
+    places: tuple[tuple[str, int], ...]
+    """(tensor, dimension) of every place where this size stands."""
 
 
 @value
@@ -132,6 +145,11 @@ class Problem:
     """True: `.eval()` is called on the module before use."""
     tolerance: ToleranceRule = ToleranceRule()
     workloads: tuple[Workload, ...]
+    axes: tuple[Axis, ...] = ()
+    """Sizes that may vary; without any, the shapes are fixed."""
+    gradients: tuple[str, ...] = ()
+    """Inputs and parameters whose gradients are asked for. Then the reference is forward and backward together:
+    the last inputs are gradients of the forward's outputs, the last outputs those of the named tensors."""
     flops: int | None = None
     """Floating-point operations of one call, where they could be counted."""
     min_bytes: int
@@ -148,44 +166,6 @@ class Problem:
 
 # -------------------------------------------------------------------------- candidates
 
-
-@value
-class Binding:
-    """One argument of a kernel: a tensor of the problem, a workspace, or a number."""
-
-    kind: Literal["tensor", "workspace", "scalar"]
-    name: str
-    """The tensor's or workspace's name; for a scalar, its parameter name."""
-    ctype: str
-    """The element's C type for pointers, the type itself for scalars: float, double, int64_t ..."""
-    scalar: int | float | None = None
-    """The scalar's value; None for pointers."""
-
-
-@value
-class Workspace:
-    """Scratch memory that a plan needs; its contents are undefined before every call."""
-
-    name: str
-    size_bytes: int
-
-
-@value
-class Step:
-    """One kernel call of a launch plan."""
-
-    symbol: str
-    arguments: tuple[Binding, ...]
-
-
-@value
-class LaunchPlan:
-    """What is called, in order, with what. It is data: no host code of the author exists."""
-
-    steps: tuple[Step, ...]
-    workspaces: tuple[Workspace, ...] = ()
-
-
 OptionValue = str | int | float | bool
 
 
@@ -199,6 +179,7 @@ class Candidate:
     sources: tuple[SourceFile, ...]
     """The first file is the one that is compiled; the others can be included from it."""
     plan: LaunchPlan
+    """Without steps for language `python`, whose candidates are witnessed, not sealed."""
     options: tuple[tuple[str, OptionValue], ...] = ()
     """Build options that the language knows by name; an unknown one is refused."""
     author: str = note(default="person")
@@ -289,6 +270,8 @@ class Target:
     """Threads that candidate and baselines may both use."""
     toolchain: tuple[tuple[str, str], ...]
     """(name, version) of compilers and frameworks whose version changes code or times."""
+    device: str = ""
+    """The accelerator's product name; empty for a CPU."""
     host: str = note(default="")
     cache_bytes: int = note(default=0)
     """Size of the last-level cache, 0 where unknown."""
@@ -314,12 +297,30 @@ class Policy:
     """The candidate is killed when its whole judgement takes longer."""
     call_deadline_s: float = 10.0
     """The candidate is killed when one request to its runner takes longer."""
-    protocol: int = 1
+    hidden_shapes: int = 0
+    """Draws of other sizes for a problem's dynamic axes."""
+    memory_checkers: tuple[str, ...] = ()
+    """Instrumented runs that a finalist must pass: address, undefined, thread; memcheck, racecheck ..."""
+    protocol: int = 2
     """Version of the judge's procedure, raised with every change that could change a verdict or a time, so
     that records of an older judge are not taken for this one's."""
 
 
 # --------------------------------------------------------------------------- artifacts
+
+
+@value
+class KernelResources:
+    """What one kernel of an artifact needs of a device."""
+
+    symbol: str
+    registers: int
+    """Per thread."""
+    shared_bytes: int
+    """Static shared memory of a block."""
+    spill_bytes: int
+    """Local memory per thread that is there because registers ran out."""
+    stack_bytes: int = 0
 
 
 @value
@@ -335,6 +336,7 @@ class Artifact:
     entry: str
     """The symbol that runs the whole plan."""
     plan: LaunchPlan
+    resources: tuple[KernelResources, ...] = note(default=())
     log: str = note(default="")
     path: str = note(default="")
     """Where the binary lies on this machine."""
@@ -403,6 +405,8 @@ class Measurement:
     """Calls in each round."""
     method: str
     """The clock and protocol."""
+    conditions: tuple[tuple[str, float], ...] = note(default=())
+    """What the device was like meanwhile: sm_clock_mhz, power_w, temperature_c, throttle_reasons ..."""
 
 
 @value
@@ -427,6 +431,8 @@ class Judgement:
     comparisons: tuple[Comparison, ...] = ()
     noise: float | None = None
     """Half-width of the A/A run's interval around 1: wins below it are ties."""
+    floor_us: float | None = None
+    """The time below which moving the necessary bytes (or doing the operations) is impossible here."""
     notes: tuple[str, ...] = note(default=())
     """What was left out and why: input families that do not apply, baselines that do not work here."""
 
