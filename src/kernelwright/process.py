@@ -1,6 +1,6 @@
 """Worker processes and the private channel to them.
 
-A worker is `python -P -m MODULE READ_FD WRITE_FD`: messages are JSON with a length in front, on two
+A worker is `python -P -m MODULE READ_FD WRITE_FD [jailed]`: messages are JSON with a length in front, on two
 pipes of their own, so that nothing a reference or kernel prints can be mistaken for an answer and
 nothing that arrives can be more than data. Workers lead a process group of their own: they are
 killed as a group, never see the terminal's Ctrl-C, and end when their parent does. A worker that
@@ -11,6 +11,7 @@ Not here: what workers do (capture/worker.py, judge/worker.py, languages/worker.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -41,6 +42,8 @@ MAX_MESSAGE_BYTES = 1 << 30
 JAILED_MESSAGE_BYTES = 1 << 26
 """What a jailed worker may answer: its parent's memory is not the stranger's."""
 WATCH_PERIOD_S = 0.5
+PR_SET_DUMPABLE = 4
+JAILED = "jailed"
 NOT_A_MESSAGE = (codec.CodecError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError)
 """What decoding raises for bytes that nobody of us wrote."""
 KINDS: dict[str, type[KernelwrightError]] = {
@@ -129,7 +132,7 @@ class Worker:
         os.set_blocking(self._out, False)
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close())
         # -P: a random.py in the folder that the user works in must not stand for Python's own.
-        command = [sys.executable, "-P", "-m", module, str(to_read), str(to_write)]
+        command = [sys.executable, "-P", "-m", module, str(to_read), str(to_write), *([JAILED] if jail else [])]
         try:
             self.process: subprocess.Popen[bytes] | Jailed = (
                 jail.start(
@@ -285,6 +288,9 @@ def serve(handlers: Mapping[str, Callable[..., object]]) -> None:
     read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)
+    if sys.argv[3:] == [JAILED]:
+        # Nothing that runs beside it in its jail may read its memory or open its channel.
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     own = os.getpid()
 

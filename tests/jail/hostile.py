@@ -1,4 +1,4 @@
-"""What other people's code may try. Run as `python hostile.py NAME [ARGUMENTS]` inside a jail; prints what it achieved."""
+"""What other people's code may try: run as `python hostile.py NAME [ARGUMENTS]` in a jail, prints what it achieved."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -37,6 +38,11 @@ def write(path: str) -> None:
         file.write("was here")
 
 
+def read_byte(path: str) -> None:
+    with open(path, "rb") as file:
+        file.read(1)
+
+
 def network(port: str) -> None:
     attempt("tcp", lambda: socket.create_connection(("127.0.0.1", int(port)), 2).close())
     attempt("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", int(port))))
@@ -53,9 +59,9 @@ def files(*paths: str) -> None:
 
 
 def secrets(path: str, parent: str) -> None:
-    attempt("file", lambda: open(path).read())
+    attempt("file", lambda: Path(path).read_text())
     for name in ("mem", "environ", "maps"):
-        attempt(name, lambda name=name: open(f"/proc/{parent}/{name}", "rb").read(1))  # type: ignore[misc]
+        attempt(name, lambda name=name: read_byte(f"/proc/{parent}/{name}"))  # type: ignore[misc]
     attempt("write mem", lambda: os.close(os.open(f"/proc/{parent}/mem", os.O_RDWR)))
 
 

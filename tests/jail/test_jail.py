@@ -1,4 +1,4 @@
-"""Jails: what is inside can change, reach and use nothing but what it was given, with every engine and each layer alone."""
+"""Jails: what is inside can change, reach and use only what it was given, with every engine and each layer alone."""
 
 from __future__ import annotations
 
