@@ -51,6 +51,15 @@ class Language(Protocol):
         ...
 
 
+@runtime_checkable
+class Checkable(Protocol):
+    """A language that can build a memory or race checker into a candidate."""
+
+    def compile_checked(self, problem: Problem, candidate: Candidate, checker: str, folder: Path) -> Artifact | Failure:
+        """Builds a candidate that `compile` has passed once more, with the checker; as `compile` otherwise."""
+        ...
+
+
 @functools.cache
 def names() -> tuple[str, ...]:
     """Returns the languages that can be asked for: built-in ones first, then plug-ins by name."""
