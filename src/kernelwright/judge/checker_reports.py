@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-PLACE = re.compile(r"^\s+#\d+ 0x[0-9a-f]+ (?:in )?(?P<symbol>.+?) (?P<file>[^\s:]+):(?P<line>\d+)", re.MULTILINE)
+PLACE = re.compile(r"^ +#\d+ .* \S*/sources/(?P<file>[^\s:<>]+):(?P<line>\d+)", re.MULTILINE)
+"""A frame in the author's files: they lie below `sources` where they are built (cpp.py)."""
+GLOBAL = re.compile(r"Location is (?:global '(?P<name>\w+)'|(?P<place>stack|heap))")
 ADDRESS = re.compile(r"ERROR: AddressSanitizer: (?P<what>[\w-]+)(?: on (?:unknown )?address (?P<at>0x[0-9a-f]+))?")
 ACCESS = re.compile(r"^(?P<way>READ|WRITE) of size (?P<size>\d+) at (?P<at>0x[0-9a-f]+)", re.MULTILINE)
 UNDEFINED = re.compile(r"^(?P<file>\S+?):(?P<line>\d+):\d+: runtime error: (?P<what>.+)$", re.MULTILINE)
@@ -19,7 +21,6 @@ RACE_ACCESS = re.compile(
     re.MULTILINE,
 )
 BUFFER = re.compile(r"^buffer (?P<name>\S+) (?P<at>0x[0-9a-f]+) (?P<size>\d+)$", re.MULTILINE)
-OWN_FILE = "checked_runner"
 NEAR_BYTES = 1 << 16
 
 
@@ -67,11 +68,13 @@ def _thread(report: str, buffers: Sequence[Placed]) -> str | None:
         return None
     parts = []
     for access in list(RACE_ACCESS.finditer(report))[:2]:
-        place = _place(report[access.end() :]) or "?: "
+        place = _place(report[access.end() :].partition("\n\n")[0])
         parts.append(f"{place}{access['way'].removeprefix('Previous ').lower()} of {access['size']} bytes")
     if not parts:
         return f"{_place(report)}{found['what']}"
     near = next((nearest(int(a["at"], 16), buffers) for a in RACE_ACCESS.finditer(report)), "")
+    if not near and (found := GLOBAL.search(report)):
+        near = f"at {found['name']}" if found["name"] else f"on the {found['place']}"
     return f"two threads meet{f' {near}' if near else ''} and nothing orders them: {'; '.join(parts)}"
 
 
@@ -91,7 +94,5 @@ def nearest(address: int, buffers: Sequence[Placed]) -> str:
 
 def _place(report: str) -> str:
     """The innermost frame that lies in the author's files, as `file:line: `."""
-    for frame in PLACE.finditer(report):
-        if OWN_FILE not in frame["file"] and not frame["file"].startswith("/") and not frame["file"].startswith(".."):
-            return f"{frame['file']}:{frame['line']}: "
-    return ""
+    frame = PLACE.search(report)
+    return f"{frame['file']}:{frame['line']}: " if frame else ""
