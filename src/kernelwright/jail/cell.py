@@ -346,6 +346,8 @@ class Jailed:
         self._lock = threading.Lock()
         self.reason = ""
         """Which bound ended it, in words; empty where none did."""
+        self.killed_outside = False
+        """The jailer itself was killed, which nobody inside can do."""
         os.set_blocking(report, False)
 
     @property
@@ -381,6 +383,7 @@ class Jailed:
         if self._status is None:
             # The jailer was killed itself. What lies in a namespace has gone with it; a group may have been left.
             self._end_group()
+            self.killed_outside = self._life >= 0
             code = self._process.returncode
             self._status = code if code is not None and code < 0 else -signal.SIGKILL
         return self._status

@@ -73,8 +73,8 @@ def _thread(report: str, buffers: Sequence[Placed]) -> str | None:
     if not parts:
         return f"{_place(report)}{found['what']}"
     near = next((nearest(int(a["at"], 16), buffers) for a in RACE_ACCESS.finditer(report)), "")
-    if not near and (found := GLOBAL.search(report)):
-        near = f"at {found['name']}" if found["name"] else f"on the {found['place']}"
+    if found := GLOBAL.search(report):
+        near = f"at {found['name']}" if found["name"] else near or f"on the {found['place']}"
     return f"two threads meet{f' {near}' if near else ''} and nothing orders them: {'; '.join(parts)}"
 
 

@@ -22,7 +22,7 @@ from kernelwright.errors import UserError, WorkerDied
 from kernelwright.jail import Jail, preferred_engine
 from kernelwright.languages import bounded, cache, checked, table
 from kernelwright.languages.hardware import find_compiler
-from kernelwright.process import DeadlineExceeded, Worker
+from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
 from kernelwright.types import Artifact, Candidate, Failure, Problem, Target, digest, replace
 
 WORKER = "kernelwright.languages.worker"
@@ -34,6 +34,8 @@ DISK_BYTES = 2 << 30
 """What may lie in a worker's folder."""
 ATTEMPTS = 2
 """A candidate whose worker died is tried once more, since the worker may have died of something else."""
+KILLED_ATTEMPTS = 6
+"""The same where somebody outside killed the worker, which is no sign against the candidate."""
 Outcome = Artifact | Failure
 Job = tuple[Candidate, str]
 """What to build, and the checker to build into it (empty for none)."""
@@ -208,8 +210,8 @@ class Builder:
                 faults.append(error)
 
     def _build_one(self, problem: Problem, job: Job, key: str) -> Outcome:
-        end = ""
-        for _ in range(ATTEMPTS):
+        end, deaths, kills = "", 0, 0
+        while deaths < ATTEMPTS and kills < KILLED_ATTEMPTS:
             worker = self._take()
             try:
                 outcome = worker.build(problem, job, self.target, key, self.deadline_s)
@@ -218,11 +220,15 @@ class Builder:
                 return Failure(stage="build", kind="timeout", message=message)
             except WorkerDied as death:
                 end = death.message
+                if isinstance(death, WorkerKilled):
+                    kills += 1
+                else:
+                    deaths += 1
                 continue
             finally:
                 self._give_back(worker, spent=_runs_author_code(job[0]) and not bounded.has_inner_jail())
             return outcome
-        message = f"building it ended {ATTEMPTS} build workers: {end}"
+        message = f"building it ended {deaths + kills} build workers: {end}"
         return Failure(stage="build", kind="signal", message=message)
 
     def _take(self) -> BuildWorker:
