@@ -107,7 +107,7 @@ NOTHING = Strength(
 def test_the_jail_s_layers_are_named_with_what_is_lost(
     strength: Strength, state: str, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor.jail, "strength", lambda: strength)
+    monkeypatch.setattr("kernelwright.jail.strength", lambda: strength)
     found = finding("jail")
     assert (found.state, word in found.found) == (state, True)
     assert (doctor.install_command("bubblewrap") in found.fix) == (state != "ok")
