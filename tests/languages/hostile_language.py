@@ -17,6 +17,10 @@ class Build:
     name = "hostile"
     runs_author_code = True
 
+    def prepare(self) -> None:
+        """What all builds may read; unpacked once, outside the jail."""
+        (cache.toolchains() / "hostile").write_text("prepared")
+
     def key(self, problem: Problem, candidate: Candidate, target: Target) -> str | Failure:
         return digest(("hostile", candidate.sources))
 
@@ -24,6 +28,12 @@ class Build:
         made = folder / "made"
         made.mkdir()
         (made / "source.py").write_text(candidate.sources[0].text)
+        if (cache.toolchains() / "hostile").read_text() != "prepared":
+            raise AssertionError
+        try:
+            (cache.toolchains() / "hostile").write_text("changed")
+        except OSError as error:
+            print("toolchains can only be read:", error)
         ended = bounded.run(
             [sys.executable, "-I", str(made / "source.py")],
             folder=made, temporary=made / "temporary", limits=LIMITS, jailed=True,

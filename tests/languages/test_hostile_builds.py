@@ -105,6 +105,11 @@ def test_it_costs_only_itself(builder: Builder, name: str) -> None:
     assert left_behind() == []
 
 
+def test_what_was_prepared_can_be_read_and_not_changed(builder: Builder) -> None:
+    assert isinstance(build(builder, HONEST.format("prepared")), Artifact)
+    assert (cache.toolchains() / "hostile").read_text() == "prepared"
+
+
 def test_it_reaches_nothing(builder: Builder, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

@@ -26,6 +26,7 @@ from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
 from kernelwright.types import Artifact, Candidate, Failure, Problem, Target, digest, replace
 
 WORKER = "kernelwright.languages.worker"
+PREPARING = "kernelwright.languages.preparing"
 DEADLINE_S = 240.0
 """Two compiler runs and an inspection, each with its own shorter limit, fit into this."""
 WORKER_MEMORY_BYTES = 8 << 30
@@ -48,7 +49,8 @@ class BuildWorker(Worker):
         self._folder = contextlib.ExitStack()
         self.folder = self._folder.enter_context(cache.private_folder())
         try:
-            super().__init__(WORKER, jail=jail_of(self.folder))
+            home = {"KERNELWRIGHT_HOME": str(environment.home())}
+            super().__init__(WORKER, jail=jail_of(self.folder), environment=home)
         except BaseException:
             self._folder.close()
             raise
@@ -85,7 +87,8 @@ def jail_of(folder: Path) -> Jail:
     """Returns the jail of a build worker that writes one folder."""
     tools = [shutil.which(name) for name in (environment.compiler() or "", "nvcc", "objdump")]
     homes = {os.path.dirname(os.path.dirname(os.path.realpath(tool))) for tool in tools if tool}
-    read = tuple(sorted(home for home in homes if home not in ("/", "/usr")))
+    cache.prepare(cache.toolchains())
+    read = (*sorted(home for home in homes if home not in ("/", "/usr")), str(cache.toolchains()))
     return Jail(write=str(folder), read=read, memory_bytes=WORKER_MEMORY_BYTES, disk_bytes=DISK_BYTES)
 
 
@@ -115,6 +118,7 @@ class Builder:
         self.deadline_s = deadline_s
         self._idle: list[BuildWorker] = []
         self._busy: set[BuildWorker] = set()
+        self._prepared: set[str] = set()
         self._lock = threading.Lock()
         self._closed = False
         cache.tidy()
@@ -171,6 +175,11 @@ class Builder:
         return cache.find(key, candidate) or key
 
     def _run(self, problem: Problem, jobs: dict[str, Job]) -> dict[str, Outcome]:
+        for language in {candidate.language for candidate, _ in jobs.values()} - self._prepared:
+            if isinstance(table.load(language), table.Prepared):
+                with Worker(PREPARING) as trusted:
+                    trusted.request("prepare", deadline_s=self.deadline_s, language=language)
+            self._prepared.add(language)
         todo: queue.SimpleQueue[tuple[str, Job]] = queue.SimpleQueue()
         for job in jobs.items():
             todo.put(job)

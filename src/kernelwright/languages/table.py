@@ -60,6 +60,15 @@ class Checkable(Protocol):
         ...
 
 
+@runtime_checkable
+class Prepared(Protocol):
+    """A language whose builds need something that is made once on each machine."""
+
+    def prepare(self) -> None:
+        """Makes it below `cache.toolchains()`, which builds can read; runs once in a process of its own, not jailed."""
+        ...
+
+
 @functools.cache
 def names() -> tuple[str, ...]:
     """Returns the languages that can be asked for: built-in ones first, then plug-ins by name."""
