@@ -150,6 +150,7 @@ def test_workers_killed_again_and_again_lose_nothing() -> None:
     """Twenty build workers are killed while they work, each candidate's a few times; all are built all the same."""
     text = 'extern "C" void scale(const float* x, const float* weight, float* out, long n) {{ /* {} */ }}\n'
     candidates = [scale_candidate("cpp", text.format(number)) for number in range(8)]
+    there = set((cache.folder() / ".building").iterdir())
     killed: set[BuildWorker] = set()
     left, done = [0], threading.Event()
     outcomes: list[Artifact | Failure] = []
@@ -163,7 +164,7 @@ def test_workers_killed_again_and_again_lose_nothing() -> None:
         killer.join()
     assert [type(outcome) for outcome in outcomes] == [Artifact] * len(candidates)
     assert len(killed) >= 12
-    assert list((cache.folder() / ".building").iterdir()) == []
+    assert set((cache.folder() / ".building").iterdir()) <= there
 
 
 def _kill_workers(builder: Builder, killed: set[BuildWorker], left: list[int], done: threading.Event) -> None:
