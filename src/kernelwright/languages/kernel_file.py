@@ -128,7 +128,8 @@ def _sources(file: Path) -> tuple[SourceFile, ...]:
         found[name] = SourceFile(path=name, text=text)
         for included in LOCAL_INCLUDE.findall(text):
             near = Path(name).parent / included
-            here = [p for p in (near.as_posix(), included) if ".." not in p and (file.parent / p).is_file()]
+            inside = [p for p in (near.as_posix(), included) if ".." not in p and not p.startswith("/")]
+            here = [p for p in inside if (file.parent / p).is_file()]
             if here:
                 todo.append(here[0])
             elif not device and included not in gate.HEADERS:
