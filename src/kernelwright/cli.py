@@ -33,7 +33,7 @@ from kernelwright.judge.policies import POLICIES
 from kernelwright.run.result import Result, verdict_of
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
-from kernelwright.types import Failure, Record
+from kernelwright.types import Candidate, Failure, Record
 
 VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
@@ -259,22 +259,31 @@ def doctor_command(store: Path | None, fresh: Path | None, as_json: bool) -> Non
 
 
 @cli.command(name="analyze", short_help="Say what a CUDA kernel's code is like, and what to try.")
-@click.argument("kernel_file", type=click.Path(path_type=Path))
+@click.argument("kernel", metavar="KERNEL")
 @click.option("--arch", "architecture", default="sm_90a", show_default=True, help="sm_80, sm_90a, sm_100 ...")
 @click.option("--block", type=click.IntRange(1, 1024), help="Threads of a block  [default: what the file says]")
 @click.option(
     "--profile", "command", metavar="COMMAND", help="Profile the kernels that COMMAND launches with ncu, too."
 )
+@click.option("--out", "folder", type=click.Path(path_type=Path), help="The folder whose store holds the candidate.")
 @click.option("--json", "as_json", is_flag=True, help="Print the analysis as JSON.")
 def analyze_command(
-    kernel_file: Path, architecture: str, block: int | None, command: str | None, as_json: bool
+    kernel: str, architecture: str, block: int | None, command: str | None, folder: Path | None, as_json: bool
 ) -> None:
-    """Say what KERNEL_FILE's code is like: registers, occupancy, instructions, accesses, and what to try.
+    """Say what KERNEL's code is like: registers, occupancy, instructions, accesses, and what to try.
 
-    KERNEL_FILE is a .cu file, which is compiled first, or a .cubin. Neither a GPU nor a driver is needed, except for
-    --profile.
+    KERNEL is a .cu file, which is compiled first, a .cubin, or the digest of a candidate in the store of --out.
+    Neither a GPU nor a driver is needed, except for --profile.
     """
-    found = analysis.analyze(kernel_file, architecture=architecture, block=block)
+    if folder:
+        with Store(folder / api.STORE, create=False) as store:
+            candidate = store.get(kernel)
+            if not isinstance(candidate, Candidate):
+                raise UserError(f"{kernel} is no candidate", "give a candidate's digest, as reports print it")
+            problem = store.get(candidate.problem)
+        found = analysis.analyze_candidate(problem, candidate, architecture=architecture)
+    else:
+        found = analysis.analyze(Path(kernel), architecture=architecture, block=block)
     rules = analysis.profile(shlex.split(command)) if command else ()
     if as_json:
         data = codec.to_data(found)

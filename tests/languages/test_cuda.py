@@ -77,7 +77,7 @@ class TestCuda(LanguageSuite):
             ("int64_t n", "int n", "type", "argument 4 'n' is int64_t in the plan and int in the source"),
             ("int64_t n", "double n", "type", "argument 4 'n' is int64_t in the plan and double in the source"),
             ("const float* x", "float* x", "type", "argument 1 'x' is const float* in the plan and float *"),
-            (", int64_t n) {", ") {\n  const int64_t n = 64;", "type", "the kernel takes 3 arguments, the plan gives 4"),
+            (", int64_t n) {", ") {\n  const int64_t n = 64;", "type", "takes 3 arguments, the plan gives 4"),
             ("void scale", "void scales", "symbol", "the source defines no such kernel; the plan needs extern"),
             ('extern "C" ', "", "symbol", 'it has _Z5scalePKfS0_Pfl (is extern "C" missing?)'),
             ("__global__", "__device__", "symbol", "the code has no such kernel; it has none"),

@@ -16,11 +16,11 @@ from kernelwright.analysis.advice import Advice
 from kernelwright.analysis.occupancy import Occupancy, occupancy
 from kernelwright.analysis.sass import Instruction, disassemble
 from kernelwright.errors import UserError
-from kernelwright.languages import cubin, devices
+from kernelwright.languages import Builder, cubin, cuda_target, devices
 from kernelwright.languages.cubin import CubinError, Kernel
 from kernelwright.languages.devices import Device
 from kernelwright.languages.source_build import compile_source
-from kernelwright.types import KernelResources, value
+from kernelwright.types import Candidate, Failure, KernelResources, Problem, value
 
 TENSOR = ("HMMA", "HGMMA", "IMMA", "IGMMA", "QGMMA", "QMMA", "DMMA", "OMMA", "BMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA",
           "UTCOMMA", "UTCMMA")  # fmt: skip
@@ -115,6 +115,30 @@ def analyze(path: Path, *, architecture: str, block: int | None = None) -> Analy
     return analyze_cubin(
         Path(built.cubin), architecture=architecture, block=block, resources=built.resources, blocks=blocks,
         dynamic_bytes=dict(built.dynamic_bytes),
+    )  # fmt: skip
+
+
+def analyze_candidate(problem: Problem, candidate: Candidate, *, architecture: str) -> Analysis:
+    """Returns the analysis of a device candidate, which is built or taken from the cache.
+
+    Raises:
+        UserError: when it is for the CPU, or does not build.
+        MissingTool: without nvdisasm, or without its language's compiler.
+    """
+    if all(step.launch is None for step in candidate.plan.steps):
+        raise UserError(f"the candidate is {candidate.language}, and runs on the CPU", "analyze takes device code")
+    with Builder(cuda_target(architecture), workers=1) as builder:
+        (outcome,) = builder.build(problem, (candidate,))
+    if isinstance(outcome, Failure):
+        raise UserError(
+            f"{outcome.location or candidate.language}: {outcome.message}", "mend it, or name another --arch"
+        )
+    launches = [(step.symbol, step.launch) for step in outcome.plan.steps if step.launch]
+    blocks = {symbol: launch.block[0] * launch.block[1] * launch.block[2] for symbol, launch in launches}
+    dynamic_bytes = {symbol: launch.shared_bytes for symbol, launch in launches}
+    return analyze_cubin(
+        Path(outcome.path), architecture=architecture, resources=outcome.resources, blocks=blocks,
+        dynamic_bytes=dynamic_bytes,
     )  # fmt: skip
 
 

@@ -48,6 +48,6 @@ def _conflicts(kernel: KernelAnalysis) -> str:
     shared = [access for access in kernel.accesses if access.space == "shared"]
     known = [access.conflict_ways for access in shared if access.conflict_ways is not None]
     if not shared:
-        return "no shared memory is used"
+        return "no ordinary access to shared memory"
     worst = f"at most {max(known)} words of a bank at once" if known else "nothing"
     return f"{worst}, known for {len(known)} of {len(shared)} accesses (heuristic)"
