@@ -27,6 +27,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str, error: str = "") -> None:
         return subprocess.CompletedProcess([], 0, text, error)
 
     monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(device_probe, "driver_signs", lambda: ("/dev/nvidiactl",))
 
 
 DEVICE = {
@@ -91,3 +92,15 @@ def test_bindings_of_another_time_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(metadata, "version", lambda _: "11.8.6")
     with pytest.raises(RuntimeError, match=r"cuda-bindings 11\.8\.6 is not between 12\.9 and 14\.0"):
         device_child._nvrtc()
+
+
+def test_without_signs_of_a_driver_no_child_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_probe, "driver_signs", lambda: ())
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a child was asked"))
+    assert "no NVIDIA driver" in device_probe.device().fault
+
+
+def test_signs_of_a_driver_are_looked_for_where_libraries_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "libcuda.so.1").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}")
+    assert f"{tmp_path}/libcuda.so.1" in device_probe.driver_signs()

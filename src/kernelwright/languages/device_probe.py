@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -17,6 +18,11 @@ from kernelwright.errors import MissingTool
 from kernelwright.types import value
 
 CHILD = "kernelwright.languages.device_child"
+DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/driver/nvidia/version")
+LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/nvidia/lib64",
+    "/usr/local/cuda/compat", "/usr/lib/wsl/lib",
+)  # fmt: skip
 ANSWER_S = 60.0
 """A first import from a cold disk takes a few seconds."""
 INSTALL = f"{sys.executable} -m pip install 'kernelwright[compile]'"
@@ -71,7 +77,16 @@ def toolchain() -> Toolchain:
 
 def device() -> DeviceAnswer:
     """Returns what the first GPU of this machine is; asks a child process each time, since devices come and go."""
+    if not driver_signs():
+        return DeviceAnswer(fault="no NVIDIA driver is on this machine (no /dev/nvidiactl, no libcuda.so.1)")
     return DeviceAnswer(**_ask("device"))
+
+
+def driver_signs() -> tuple[str, ...]:
+    """Returns the paths that tell of a driver; without any, no child need be asked."""
+    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *LIBRARY_FOLDERS]
+    paths = [*DEVICE_FILES, *(f"{folder}/libcuda.so.1" for folder in folders if folder)]
+    return tuple(path for path in paths if os.path.exists(path))
 
 
 def require(chosen: str) -> Toolchain:
