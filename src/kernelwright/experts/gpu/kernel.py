@@ -1,8 +1,8 @@
 """CUDA C++ of one loop nest: from lowered loops and a point of the schedule space to a kernel.
 
 Three shapes. *flat*: no fold, each thread computes a few neighbouring elements. *rows*: the innermost axis is reduced
-(or scanned), a group of threads shares a row. *columns*: the innermost axis is kept, each thread holds a few columns, and
-the threads of one column share what is reduced. In all of them a thread's elements are neighbours, so that they are
+(or scanned), a group of threads shares a row. *columns*: the innermost axis is kept, each thread holds a few columns,
+and the threads of one column share what is reduced. In all of them a thread's elements are neighbours, so that they are
 loaded and stored as one vector. Not here: expressions (printer.py), what is launched (cuda.py).
 """
 
