@@ -64,7 +64,7 @@ class Cpp:
     """C++17 sources to an inspected shared library.
 
     **Covers**: named options only, bounded compilation, located errors, inspection.
-    **Does not cover**: isolation of the compiler from the network (it runs none of the candidate's code).
+    **Does not cover**: isolation of the compiler, which is the build worker's jail's part.
     """
 
     name = "cpp"
