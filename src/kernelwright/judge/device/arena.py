@@ -208,7 +208,7 @@ class DeviceWorkspaces:
 
 
 def broken_band(checked: Sequence[tuple[Region, Place, int]]) -> str | None:
-    """Returns a description of the first written byte round some buffers; waits for the device once when all is well."""
+    """Returns a description of the first written byte round some buffers; waits only once when all is well."""
     bands = [
         (place, side, band) for region, place, count in checked for side, band in enumerate(region.bands(place, count))
     ]
@@ -234,9 +234,9 @@ def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
     shared = sum(bytes_of(s) for s in problem.parameters)
     working = 8 * sum(math.prod(s.shape) * 8 for s in problem.arguments)
     if 2 * each + shared + working > free_bytes:
-        needed = (2 * each + shared + working) / 2**30
+        needed, free = (2 * each + shared + working) / 2**30, free_bytes / 2**30
         raise UserError(
-            f"judging {problem.name} needs about {needed:.1f} GiB of device memory; {free_bytes / 2**30:.1f} GiB are free",
+            f"judging {problem.name} needs about {needed:.1f} GiB of device memory; {free:.1f} GiB are free",
             "use smaller shapes, or end other programs on the device",
         )
     wanted = max(FEWEST_SLOTS, -(-2 * cache_bytes // each), FOOTPRINT_BYTES // each)

@@ -91,8 +91,8 @@ class DeviceBaseline:
         """Chooses the slots of the next launches; a graph is captured anew where they are others."""
         if slots == self._slots:
             return
-        self._slots, self._replay = slots, None
         self.release()
+        self._slots = slots
         if self.captured:
             self._replay = self._executor.capture(self._all)
 
@@ -122,7 +122,8 @@ class DeviceBaseline:
 
     def release(self) -> None:
         """Drops what is kept; the next `aim` captures again."""
-        self._kept, self._replay = [], None
+        self._slots = ()
+        self._kept, self._replay, self._shown = [], None, False
 
 
 def make_device_baseline(

@@ -58,8 +58,7 @@ class DeviceRefresher:
             rows = [slot for slot, found in zip(slots, kinds, strict=True) if found == kind]
             if rows and marked and (kind == "nan" or self.wild):
                 self._mark(kind, [stacks[i] for i in marked], rows)
-        plain = [k if marked and (k != "wild" or self.wild) else "plain" for k in kinds]
-        return plain
+        return [k if marked and (k != "wild" or self.wild) else "plain" for k in kinds]
 
     def _kinds(self, count: int) -> list[str]:
         kinds: list[str] = []

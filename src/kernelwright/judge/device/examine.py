@@ -321,7 +321,7 @@ class _Examination:
         return None
 
     def _suspects(self, called: Sequence[int]) -> list[int]:
-        """Returns slots to compare: one of each kind of contents, some at random, and every one that looks unwritten."""
+        """Returns slots to compare: one of each kind of contents, some at random, and such as look unwritten."""
         rng = self.session.rng
         shuffled = rng.permutation(called).tolist()
         by_kind = {self.session.kinds[slot]: slot for slot in shuffled}
@@ -356,9 +356,6 @@ class _Examination:
         found, session = self.found, self.session
         found.evidence["timed outputs"] = f"{found.compared} outputs of timed calls compared, {found.doubts} in float64"
         found.evidence["calls"] = "nothing was written for calls that were not made"
-        if reason := rounds.unexplained(samples):
-            raise Unfit("clock", reason)
-        found.evidence["clock"] = f"events and the host's clock agree on {samples.rounds} rounds"
         fastest_us = float(plain_statistics.median(samples.times_us[rounds.CANDIDATE]))
         limit_us = floors.refusal_us(
             session.floors,
@@ -374,6 +371,9 @@ class _Examination:
         if fastest_us < limit_us:
             raise Unfit("floor", f"faster than the device can be ({limit_us:.2f} µs): {text}")
         found.evidence["floor"] = text
+        if reason := rounds.unexplained(samples):
+            raise Unfit("clock", reason)
+        found.evidence["clock"] = f"events and the host's clock agree on {samples.rounds} rounds"
 
     def _floor_us(self) -> float:
         session = self.session

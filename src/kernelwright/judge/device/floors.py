@@ -65,7 +65,7 @@ class Floors:
 
 
 def floor_us(floors: Floors, *, bytes_moved: int, operations: int | None) -> float:
-    """Returns the microseconds that moving the bytes takes at the best bandwidth, or the operations at the best rate."""
+    """Returns the microseconds that the bytes take at the best bandwidth, or the operations at the best rate."""
     times = [0.0]
     if floors.bandwidth:
         times.append(bytes_moved / floors.bandwidth * 1e6)

@@ -1,4 +1,4 @@
-"""Finalists under the vendor's memory and race checkers: compute-sanitizer on one run of the plan in a process of its own.
+"""Finalists under the vendor's memory and race checkers: compute-sanitizer on one run of the plan, in a child process.
 
 Covers: accesses outside allocations (each tensor is one), reads of memory nobody wrote, races in shared
     memory, wrong use of barriers.

@@ -1,18 +1,18 @@
 """How fast on a device: rounds of mirrored blocks, every contender in the same rounds on the same bytes.
 
-Protocol of a round. The slots in use get fresh contents. The contenders take their turns in a random order
-and then in its reverse (A B B A), so that a drift of the clock within the round hits all alike; the first baseline has two
+Protocol of a round. The slots in use get fresh contents. The contenders take their turns in a random order, and then,
+on fresh contents again, in its reverse (A B B A), so that a drift of the clock within the round hits all alike; one baseline has two
 places, whose ratio is the noise floor (A/A). A turn is one launch that calls its contender once on each of a number of
 slots (one captured graph, except for contenders that are called from Python), between two events. Before the
 candidate's turns no answer of a baseline lies in memory, and its outputs are poisoned; before every turn the
 level-2 cache is overwritten. A block's time is the events' span over its calls; nothing is subtracted.
 
 Modes. `cold`: as described. `warm`: graphs that call a few slots again and again, which stay in the cache; the
-first replay does not count. `server`: single calls after random pauses, by the host's clock from before the launch until the
-end is seen, what launching costs included.
+first replay does not count. `server`: single calls after random pauses, by the host's clock from before the launch
+until the end is seen, what launching costs included.
 
 Covers: drift, power states, work ahead (slots nobody called keep the poison), caches that are warm by accident.
-Does not cover: work outside the stream: sealed device code cannot start any.
+Does not cover: answers kept from the replay before in mode `warm`, which decides nothing; work outside the stream: sealed device code cannot start any.
 """
 
 from __future__ import annotations
@@ -150,8 +150,7 @@ def run_rounds(policy: Policy, stage: Stage, contenders: Sequence[Contender], ca
     called, bait = order[: samples.calls.get(CANDIDATE, 0)], order[most : most + BAIT]
     while samples.rounds < policy.rounds and time.monotonic() < stage.deadline:
         stage.conditions.read()
-        stage.refresh(order[:most])
-        spans = _round(stage, entered, called, bait, samples)
+        spans = _round(stage, entered, (order[:most], called, bait), samples)
         samples.rounds += 1
         if samples.bait_taken or samples.fault:
             break
@@ -163,16 +162,18 @@ def run_rounds(policy: Policy, stage: Stage, contenders: Sequence[Contender], ca
 def _round(
     stage: Stage,
     entered: Sequence[tuple[str, Contender]],
-    called: Sequence[int],
-    bait: Sequence[int],
+    slots: tuple[Sequence[int], Sequence[int], Sequence[int]],
     samples: Samples,
 ) -> dict[str, list[Span]]:
+    used, called, bait = slots
     turns = [entered[i] for i in stage.rng.permutation(len(entered)).tolist()]
     spans: dict[str, list[Span]] = {name: [] for name, _ in entered}
     # Looked at after one of the two turns, the candidate does not know which.
     looked = int(stage.rng.integers(0, 2))
     with quiet():
         for turn, (name, contender) in enumerate((*turns, *reversed(turns))):
+            if turn in (0, len(turns)):
+                stage.refresh(used)
             if name == CANDIDATE:
                 stage.hide()
                 stage.poison((*called, *bait))
@@ -194,7 +195,7 @@ def _round(
 
 
 def reference_of(names: Sequence[str]) -> str:
-    """Returns the baseline that is timed twice and that comparisons lean on: eager's graph, else eager, else the first."""
+    """Returns the baseline that is timed twice: eager's graph, else eager, else the first."""
     return next((name for name in (GRAPH_EAGER, EAGER) if name in names), names[0] if names else "")
 
 
@@ -239,7 +240,8 @@ def run_server(stage: Stage, contenders: Sequence[Contender]) -> Samples:
             contender = contenders[position]
             if contender.name == CANDIDATE:
                 stage.hide()
-                stage.executor.wait(deadline_s=BLOCK_DEADLINE_S, during="preparing a call")
+                stage.refresh([slot])
+            stage.executor.wait(deadline_s=BLOCK_DEADLINE_S, during="preparing a call")
             time.sleep(float(stage.rng.uniform(*PAUSES_S)))
             with quiet():
                 work = partial(contender.call, slot)

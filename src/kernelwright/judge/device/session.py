@@ -118,7 +118,7 @@ class DeviceSession:
         return hash((self._secret, *what)) % (1 << 62)
 
     def context(self) -> Any:
-        """Returns what calls of the reference must be wrapped in: the device, for one that makes tensors without saying where."""
+        """Returns what calls of the reference run in: the device, for one that makes tensors without saying where."""
         return self.device if self._placed else None
 
     def _within(self) -> Any:

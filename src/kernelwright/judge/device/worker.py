@@ -1,8 +1,8 @@
 """The device worker: holds one device's context, runs the reference and every candidate's kernels.
 
 Started by name (`python -m kernelwright.judge.device.worker`); the parent never imports it. It imports torch at
-once and touches the device at the first request, so that one can wait in reserve. After a fatal fault it says so with its
-answer, and the parent ends it.
+once and touches the device at the first request, so that one can wait in reserve. After a fatal fault it says so
+with its answer, and the parent ends it.
 """
 
 from __future__ import annotations
