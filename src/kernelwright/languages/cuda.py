@@ -8,6 +8,7 @@ Not here: processes (builder.py, worker.py), caching (cache.py), launching (judg
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,7 @@ RULES = gate.Rules(
     advice="headers of device code, such as <cuda_fp16.h>, <mma.h>, <cooperative_groups.h>, <cuda/barrier>, "
     "<cstdint>, <cmath>, <limits>, <type_traits>",
 )
+SLOW_HEADERS = re.compile(r"#\s*include\s*[<\"](cuda/|cub/|cooperative_groups|cuda_pipeline|cuda_awbarrier)")
 MOST_REGISTERS = 255
 Flags = tuple[str, ...]
 
@@ -142,8 +144,10 @@ class Cuda:
         def run(options: Flags, where: str) -> nvrtc.Compiled:
             return nvrtc.compile_text(text, (*options, *include), limits=self.limits, folder=folder / where)
 
-        made = run((*flags, "--fdevice-syntax-only"), "syntax")
-        if made.status == nvrtc.SUCCESS:
+        # A cheap look at the syntax first, unless reading the headers is what takes the time: then once is enough.
+        slow = any(SLOW_HEADERS.search(source.text) for source in candidate.sources)
+        made = None if slow else run((*flags, "--fdevice-syntax-only"), "syntax")
+        if made is None or made.status == nvrtc.SUCCESS:
             made = run((*flags, *ALWAYS), "made")
         if made.status == nvrtc.SUCCESS:
             return made

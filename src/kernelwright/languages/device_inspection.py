@@ -43,6 +43,7 @@ OPAQUE = re.compile(r"\.(texref|samplerref|surfref)\b")
 LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:\s*,\s*function_name\s+\S+\s*,\s*inlined_at\s+(\d+)\s+(\d+))?")
 FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
 ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*")
 DECLARATION = re.compile(r"[\s{}]*(?:\.(?:visible|extern|weak|common)\s+)*\.(?:global|extern\s+\.global)\b")
 
 
@@ -110,8 +111,9 @@ def _wanted(built: Cubin, lines: list[Line]) -> Failure | None:
 
 
 def _variables(candidate: Candidate, built: Cubin, lines: list[Line]) -> Failure | None:
+    uses = _uses(lines) if built.variables else {}
     for variable in built.variables:
-        used = next((line for line in lines if _refers(line.text, variable.name)), None)
+        used = uses.get(variable.name)
         if variable.name and used is None:
             continue  # a header's constant that no code looks at
         what = "a table" if variable.initialised else "a variable"
@@ -142,9 +144,15 @@ def _registers(candidate: Candidate, lines: list[Line]) -> Failure | None:
     return None
 
 
-def _refers(text: str, name: str) -> bool:
-    """Whether a line of PTX refers to a variable other than by declaring it."""
-    return any(_mentions(part, name) and not DECLARATION.match(part) for part in text.split(";"))
+def _uses(lines: list[Line]) -> dict[str, Line]:
+    """Every name that code refers to other than by declaring it, with the first line that does."""
+    found: dict[str, Line] = {}
+    for line in lines:
+        for statement in line.text.split(";"):
+            if not DECLARATION.match(statement):
+                for name in IDENTIFIER.findall(statement):
+                    found.setdefault(name, line)
+    return found
 
 
 def _mentions(text: str, name: str) -> bool:

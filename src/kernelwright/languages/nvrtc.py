@@ -99,8 +99,7 @@ def include_options(toolchain: Toolchain) -> tuple[str, ...]:
     if toolchain.bundled:
         installed = _bundled_headers(toolchain.nvrtc)
         folders = (str(installed), str(installed / "cccl"))
-    # Without -no-source-include the folder that the child runs in would be searched as well.
-    return ("-no-source-include", *(f"-I{folder}" for folder in (OWN_HEADERS, *folders)))
+    return tuple(f"-I{folder}" for folder in (OWN_HEADERS, *folders))
 
 
 @functools.cache

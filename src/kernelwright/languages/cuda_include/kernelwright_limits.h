@@ -71,7 +71,7 @@ KERNELWRIGHT_INTEGER(unsigned long long, 0, ULLONG_MAX, 64, false);
     __host__ __device__ static constexpr T infinity() noexcept { return INF; }                               \
     __host__ __device__ static constexpr T quiet_NaN() noexcept { return NOT; }                              \
   }
-KERNELWRIGHT_REAL(float, FLT_MIN, FLT_MAX, FLT_EPSILON, FLT_TRUE_MIN, __builtin_inff(), __builtin_nanf(""), 24);
-KERNELWRIGHT_REAL(double, DBL_MIN, DBL_MAX, DBL_EPSILON, DBL_TRUE_MIN, __builtin_inf(), __builtin_nan(""), 53);
+KERNELWRIGHT_REAL(float, FLT_MIN, FLT_MAX, FLT_EPSILON, FLT_TRUE_MIN, __builtin_bit_cast(float, 0x7f800000), __builtin_bit_cast(float, 0x7fc00000), 24);
+KERNELWRIGHT_REAL(double, DBL_MIN, DBL_MAX, DBL_EPSILON, DBL_TRUE_MIN, __builtin_bit_cast(double, 0x7ff0000000000000), __builtin_bit_cast(double, 0x7ff8000000000000), 53);
 #undef KERNELWRIGHT_REAL
 }

@@ -1,9 +1,9 @@
 // What NVRTC lacks of <math.h> and <cmath>: the functions are built in, their constants and std:: names are not.
 #pragma once
-#define INFINITY __builtin_inff()
-#define NAN __builtin_nanf("")
-#define HUGE_VAL __builtin_inf()
-#define HUGE_VALF __builtin_inff()
+#define INFINITY __builtin_bit_cast(float, 0x7f800000)
+#define NAN __builtin_bit_cast(float, 0x7fc00000)
+#define HUGE_VAL __builtin_bit_cast(double, 0x7ff0000000000000)
+#define HUGE_VALF __builtin_bit_cast(float, 0x7f800000)
 #define M_E 2.7182818284590452354
 #define M_LOG2E 1.4426950408889634074
 #define M_LOG10E 0.43429448190325182765
