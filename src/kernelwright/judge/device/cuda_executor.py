@@ -71,10 +71,10 @@ class CudaExecutor:
     """
 
     def __init__(self, ordinal: int = 0, *, bare: bool = False) -> None:
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         self.device = torch.device("cuda", ordinal)
         torch.cuda.set_device(self.device)
-        self.stream = torch.cuda.Stream()
+        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         torch.cuda.set_stream(self.stream)
         self._handle = int(self.stream.cuda_stream)
         self._own: Any = None
@@ -217,7 +217,7 @@ class CudaExecutor:
 
         Blocks of captured graphs' own pools are among them; a replay writes them before it reads them.
         """
-        for segment in torch.cuda.memory_snapshot():
+        for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
             address = segment["address"]
             for block in segment["blocks"]:
                 if block["state"] == "inactive":

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from cuda.bindings import driver as cuda
+from cuda.bindings import driver as cuda  # type: ignore[import-untyped]
 from cuda.bindings import nvrtc
 
 from kernelwright.errors import KernelwrightError
@@ -291,7 +291,7 @@ def compile_own(source: str, architecture: int) -> bytes:
     options = [f"--gpu-architecture=sm_{architecture}".encode(), b"-std=c++17"]
     ask(nvrtc.nvrtcCompileProgram(program, len(options), options))
     size = ask(nvrtc.nvrtcGetCUBINSize(program))
-    cubin = b" " * size
+    cubin: bytes = b" " * int(size)
     ask(nvrtc.nvrtcGetCUBIN(program, cubin))
     nvrtc.nvrtcDestroyProgram(program)
     return cubin

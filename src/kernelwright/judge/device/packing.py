@@ -29,7 +29,8 @@ POINTER = struct.Struct("<Q")
 DATA_TYPES = {
     "uint8": "UINT8", "bool": "UINT8", "int8": "UINT8", "uint16": "UINT16", "int16": "UINT16", "uint32": "UINT32",
     "int32": "INT32", "uint64": "UINT64", "int64": "INT64", "float16": "FLOAT16", "float32": "FLOAT32",
-    "float64": "FLOAT64", "bfloat16": "BFLOAT16", "tfloat32": "TFLOAT32", "float8_e4m3fn": "UINT8", "float8_e5m2": "UINT8",
+    "float64": "FLOAT64", "bfloat16": "BFLOAT16", "tfloat32": "TFLOAT32", "float8_e4m3fn": "UINT8",
+    "float8_e5m2": "UINT8",
 }  # fmt: skip
 """CU_TENSOR_MAP_DATA_TYPE_... by dtype; copies of int8 and int16 move bits, so the unsigned type does."""
 

@@ -1,10 +1,10 @@
 """How fast on a device: rounds of mirrored blocks, every contender in the same rounds on the same bytes.
 
 Protocol of a round. The slots in use get fresh contents. The contenders take their turns in a random order, and then,
-on fresh contents again, in its reverse (A B B A), so that a drift of the clock within the round hits all alike; one baseline has two
-places, whose ratio is the noise floor (A/A). A turn is one launch that calls its contender once on each of a number of
-slots (one captured graph, except for contenders that are called from Python), between two events. Before the
-candidate's turns no answer of a baseline lies in memory, and its outputs are poisoned; before every turn the
+on fresh contents again, in its reverse (A B B A), so that a drift of the clock within the round hits all alike; one
+baseline has two places, whose ratio is the noise floor (A/A). A turn is one launch that calls its contender once on
+each of a number of slots (one captured graph, except for contenders that are called from Python), between two events.
+Before the candidate's turns no answer of a baseline lies in memory, and its outputs are poisoned; before every turn the
 level-2 cache is overwritten. A block's time is the events' span over its calls; nothing is subtracted.
 
 Modes. `cold`: as described. `warm`: graphs that call a few slots again and again, which stay in the cache; the
@@ -12,7 +12,8 @@ first replay does not count. `server`: single calls after random pauses, by the 
 until the end is seen, what launching costs included.
 
 Covers: drift, power states, work ahead (slots nobody called keep the poison), caches that are warm by accident.
-Does not cover: answers kept from the replay before in mode `warm`, which decides nothing; work outside the stream: sealed device code cannot start any.
+Does not cover: answers kept from the replay before in mode `warm`, which decides nothing; work outside the stream,
+    which sealed device code cannot start.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class SealedBounds:
         for tensor in self._tensors:
             data = tensor.view(-1).view(torch.uint8)
             whole = len(data) // 8 * 8
-            for words in data[:whole].view(torch.int64).split(CHUNK_WORDS):
+            for words in torch.split(data[:whole].view(torch.int64), CHUNK_WORDS):
                 words.bitwise_xor_(_stream(len(words), generator))
             if whole < len(data):
                 data[whole:].bitwise_xor_(_stream(1, generator).view(torch.uint8)[: len(data) - whole])
