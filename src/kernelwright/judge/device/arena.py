@@ -68,6 +68,11 @@ class Region:
         self.bytes.fill_(GUARD)
         self.address = self.bytes.data_ptr()
 
+    @property
+    def addresses(self) -> range:
+        """The device addresses that belong to the region."""
+        return range(self.address, self.address + self.bytes.numel())
+
     def stacked(self, place: Place, count: int) -> torch.Tensor:
         """Returns a tensor of all slots: [count, *shape]."""
         assert place.spec is not None

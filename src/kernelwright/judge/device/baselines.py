@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import gc
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,7 +36,20 @@ MODES = {
 """torch.compile's mode, and whether its code is captured into a graph, by the name after `compile:`."""
 BLAS = {"cublas": "cublas", "cublaslt": "cublaslt"}
 WARM_CALLS = 3
+MOST_AIMS = 4
+"""Choices of slots whose graphs are kept: the blocks of three policies and the warm one."""
 SETTLING_S = 30.0
+
+
+@dataclass
+class Aim:
+    """What a baseline does for one choice of slots."""
+
+    slots: tuple[int, ...]
+    replay: Replay | None = None
+    results: list[object] = field(default_factory=list)
+    shown: bool = False
+    """Whether the results hold answers since they were hidden last."""
 
 
 class DeviceBaseline:
@@ -46,6 +62,7 @@ class DeviceBaseline:
         arguments: the full argument list of each slot.
         executor: the device.
         captured: whether it is replayed as a graph.
+        inputs: addresses of the slots' inputs and parameters, which a result may be a view of.
     """
 
     def __init__(
@@ -56,13 +73,12 @@ class DeviceBaseline:
         executor: Executor,
         *,
         captured: bool,
+        inputs: range = range(0),
     ) -> None:
-        self.name, self.captured = name, captured
+        self.name, self.captured, self._inputs = name, captured, inputs
         self._call, self._arguments, self._executor = call, arguments, executor
-        self._kept: list[object] = []
-        self._replay: Replay | None = None
-        self._slots: tuple[int, ...] = ()
-        self._shown = False
+        self._aims: OrderedDict[tuple[int, ...], Aim] = OrderedDict()
+        self._aim = Aim(())
         self.estimate_us = 0.0
 
     def call(self, slot: int) -> object:
@@ -88,42 +104,42 @@ class DeviceBaseline:
         self.estimate_us = min(span.device_us for span in spans) / len(slots)
 
     def aim(self, slots: tuple[int, ...]) -> None:
-        """Chooses the slots of the next launches; a graph is captured anew where they are others."""
-        if slots == self._slots:
-            return
-        self.release()
-        self._slots = slots
-        if self.captured:
-            self._replay = self._executor.capture(self._all)
+        """Chooses the slots of the next launches; a graph is captured for those that have none yet."""
+        found = self._aims.get(slots)
+        if found is None:
+            found = self._aims[slots] = Aim(slots)
+            if self.captured:
+                found.replay = self._executor.capture(partial(self._all, found))
+            while len(self._aims) > MOST_AIMS:
+                self._aims.popitem(last=False)
+        self._aim = found
 
     def launch(self) -> None:
         """Enqueues one call on each of the chosen slots."""
-        self._shown = True
-        if self._replay is not None:
-            self._replay.launch()
+        self._aim.shown = True
+        if self._aim.replay is not None:
+            self._aim.replay.launch()
         else:
-            self._all()
+            self._all(self._aim)
 
-    def _all(self) -> None:
+    def _all(self, aim: Aim) -> None:
         call, arguments = self._call, self._arguments
         with torch.inference_mode():
-            self._kept = [call(*arguments[slot]) for slot in self._slots]
+            aim.results = [call(*arguments[slot]) for slot in aim.slots]
 
     def hide(self) -> None:
         """Makes its last answers unreadable: zeroed where a graph holds them, else given back to the allocator."""
-        if not self._shown:
-            return
-        self._shown = False
-        if self._replay is None:
-            self._kept = []
-            return
-        with torch.inference_mode():
-            torch._foreach_zero_([t for result in self._kept for t in outputs_of(result)])
-
-    def release(self) -> None:
-        """Drops what is kept; the next `aim` captures again."""
-        self._slots = ()
-        self._kept, self._replay, self._shown = [], None, False
+        for aim in self._aims.values():
+            if not aim.shown:
+                continue
+            aim.shown = False
+            if aim.replay is None:
+                aim.results = []
+                continue
+            answers = [t for result in aim.results for t in outputs_of(result) if t.data_ptr() not in self._inputs]
+            if answers:
+                with torch.inference_mode():
+                    torch._foreach_zero_(answers)
 
 
 def make_device_baseline(
@@ -162,7 +178,7 @@ def make_device_baseline(
                 called = torch.compile(called, mode=mode, dynamic=False)
             if name.startswith(LIBRARY):
                 called = _with_blas(called, BLAS[name.removeprefix(LIBRARY)])
-            made = DeviceBaseline(name, called, arguments, executor, captured=captured)
+            made = DeviceBaseline(name, called, arguments, executor, captured=captured, inputs=slots.input.addresses)
             made.settle()
             reason = disagreement(made, eager) if eager else ""
     except Exception as error:  # noqa: BLE001  (a compiler may fail in any way; it is said, not hidden)

@@ -24,6 +24,7 @@ from kernelwright.judge.device.arena import DeviceWorkspaces
 from kernelwright.judge.device.baselines import DeviceBaseline
 from kernelwright.judge.device.conditions import Conditions
 from kernelwright.judge.device.executor import BoundPlan, Executor, Loaded, Replay
+from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceDraw, DeviceSession
 from kernelwright.judge.slots import POISONS
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict
@@ -74,6 +75,8 @@ class CandidateContender:
         """Captures one execution on each of the slots, in this order."""
         if slots != self._slots:
             self._slots = slots
+            for slot in slots:
+                self._plan(slot)  # bound before capturing begins
             self._replay = self._executor.capture(self._all)
 
     def _all(self) -> None:
@@ -105,19 +108,25 @@ def examine(session: DeviceSession, candidate: Candidate, artifact: Artifact, po
     """Returns what the judge finds about one built candidate.
 
     Raises:
-        DeviceFault: for a fault of the candidate that the device showed.
+        DeviceFault: for a fault of the candidate at loading, or one after which the device cannot be used.
     """
     size = sum(w.size_bytes for w in candidate.plan.workspaces)
     if size > WORKSPACE_SHARE * session._free_bytes:
         message = f"the plan's workspaces need {size / 2**20:.0f} MiB, too much for this device"
         return Failure(stage="run", kind="memory", message=message)
     loaded = session.executor.load(_read_artifact(artifact), candidate)
+    outcome = None
     try:
-        return _Examination(session, candidate, artifact, loaded, policy).run()
-    except Unfit as unfit:
-        return Judgement(verdict=Verdict(checks=(unfit.check,)))
+        outcome = _Examination(session, candidate, artifact, loaded, policy).run()
+    except DeviceFault as fault:
+        if fault.fatal:
+            # Unloading would wait for a kernel that never ends; this process ends instead.
+            raise
+        outcome = fault.failure
     finally:
-        session.executor.unload(loaded)
+        if outcome is not None:
+            session.executor.unload(loaded)
+    return outcome
 
 
 class _Examination:
@@ -288,7 +297,7 @@ class _Examination:
         self._sums: Sequence[torch.Tensor] = ()
         return rounds.Stage(
             executor=self.executor,
-            count=self.slots.count,
+            order=self.session.order,
             refresh=self._refresh,
             poison=lambda slots: self.slots.poison(slots, POISONS[0]),
             holds=lambda slots: self.slots.holds(slots, POISONS[0]),
@@ -410,7 +419,7 @@ def measure_baselines(session: DeviceSession, policy: Policy) -> tuple[Measureme
     conditions = Conditions(0 if session.device.type == "cuda" else None)
     stage = rounds.Stage(
         executor=session.executor,
-        count=session.slots.count,
+        order=session.order,
         refresh=session.refresh,
         poison=lambda _: None,
         holds=lambda _: True,

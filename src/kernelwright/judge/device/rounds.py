@@ -91,8 +91,9 @@ class Stage:
     """What a round needs besides contenders."""
 
     executor: Executor
-    count: int
-    """Slots."""
+    order: Sequence[int]
+    """All slots, in the order in which contenders take them: the same for all rounds of a session, since graphs are
+    captured for it."""
     refresh: Callable[[Sequence[int]], None]
     poison: Callable[[Sequence[int]], None]
     holds: Callable[[Sequence[int]], bool]
@@ -141,10 +142,9 @@ def run_rounds(policy: Policy, stage: Stage, contenders: Sequence[Contender], ca
     if candidate:
         entered.append((CANDIDATE, candidate))
     samples = Samples(times_us={name: [] for name, _ in entered})
-    order = stage.rng.permutation(stage.count).tolist()
-    most = 1
+    order, count, most = list(stage.order), len(stage.order), 1
     for name, contender in entered:
-        samples.calls[name] = calls_for(contender.estimate_us, policy.block_us, stage.count)
+        samples.calls[name] = calls_for(contender.estimate_us, policy.block_us, count)
         samples.captured[name] = contender.captured
         contender.aim(tuple(order[: samples.calls[name]]))
         most = max(most, samples.calls[name])
@@ -205,7 +205,9 @@ def reference_of(names: Sequence[str]) -> str:
 
 def run_warm(policy: Policy, stage: Stage, contenders: Sequence[Contender], *, slot_bytes: int) -> Samples:
     """Returns samples of replays whose slots stay in the cache; only contenders that are captured take part."""
-    fitting = max(1, min(stage.count, int(WARM_SHARE * stage.executor.limits.cache_bytes // max(1, slot_bytes)), 8))
+    fitting = max(
+        1, min(len(stage.order), int(WARM_SHARE * stage.executor.limits.cache_bytes // max(1, slot_bytes)), 8)
+    )
     taking = [c for c in contenders if c.captured]
     samples = Samples(times_us={c.name: [] for c in taking}, captured={c.name: True for c in taking})
     for contender in taking:
@@ -236,7 +238,7 @@ def run_server(stage: Stage, contenders: Sequence[Contender]) -> Samples:
         if time.monotonic() > stage.deadline:
             break
         samples.rounds += 1
-        slot = int(stage.rng.integers(0, stage.count))
+        slot = int(stage.rng.integers(0, len(stage.order)))
         for position in stage.rng.permutation(len(contenders)).tolist():
             contender = contenders[position]
             if contender.name == CANDIDATE:

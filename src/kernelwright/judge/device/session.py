@@ -37,7 +37,7 @@ from kernelwright.types import Policy, Problem, Target
 
 NEARBY = 8
 NEARBY_ELEMENTS = 64
-DRAW_MEMORY_SHARE = 0.25
+DRAW_MEMORY_SHARE = 0.45
 """Of the free device memory, for draws that are kept; others are made again for each candidate."""
 TIMED_DRAWS = 4
 TIMED_DRAW_BYTES = 1 << 30
@@ -91,6 +91,8 @@ class DeviceSession:
         self.slots = DeviceSlots(
             problem, self.device, cache_bytes=executor.limits.cache_bytes, free_bytes=self._free_bytes
         )
+        self.order = tuple(self.rng.permutation(self.slots.count).tolist())
+        """In which contenders take the slots."""
         self._kept: OrderedDict[tuple[str, int], DeviceDraw] = OrderedDict()
         self._dropped: dict[str, str] = {}
         self._baselines: dict[str, DeviceBaseline | Unavailable] = {}

@@ -20,6 +20,8 @@ from kernelwright.types import Artifact, Candidate, Failure, Judgement, Measurem
 
 _device: list[CudaExecutor] = []
 _open: list[DeviceSession] = []
+_ended: list[DeviceFault] = []
+"""Fatal faults with all that their tracebacks hold: giving graphs or modules back would wait for the device."""
 
 
 def probe(emit: Emit) -> bool:
@@ -49,6 +51,8 @@ def judge(emit: Emit, *, candidate: Candidate, artifact: Artifact, policy: Polic
         usable = True
     except DeviceFault as fault:
         outcome, usable = fault.failure, not fault.fatal
+        if fault.fatal:
+            _ended.append(fault)
     except RuntimeError as error:
         found = fault_of_torch(error, "judging")
         if found is None:
