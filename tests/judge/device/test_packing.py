@@ -78,8 +78,8 @@ def test_names_without_a_meaning_are_refused(binding: Binding) -> None:
 
 def test_a_tensor_map_becomes_a_call_of_the_driver() -> None:
     made = TensorMap(
-        name="m", of="x", dtype="bfloat16", shape=("K", "M"), strides_bytes=("2 * K",), box=(64, 128), swizzle_bytes=128,
-        nan_fill=True,
+        name="m", of="x", dtype="bfloat16", shape=("K", "M"), strides_bytes=("2 * K",), box=(64, 128),
+        swizzle_bytes=128, nan_fill=True,
     )  # fmt: skip
     call = tensor_map_call(made, ADDRESSES, {"K": 512, "M": 300})
     assert (call.dtype, call.address) == ("BFLOAT16", ADDRESSES["x"])
