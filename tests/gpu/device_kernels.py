@@ -179,7 +179,8 @@ extern "C" __global__ void second(const float* x, const float* y, const float* h
 
 def tensor_map_copy(rows: int, columns: int) -> str:
     """Returns a softmax-free check of tensor maps: doubles what a TMA load brought, 64 x 32 floats a block."""
-    return f"""// kernelwright-tensor-map: x_map of=x dtype=float32 shape={columns},{rows} strides={4 * columns} box=32,64
+    described = f"of=x dtype=float32 shape={columns},{rows} strides={4 * columns} box=32,64"
+    return f"""// kernelwright-tensor-map: x_map {described}
 // kernelwright-launch: twice grid={columns // 32},{rows // 64} block=128
 extern "C" __global__ void twice(const __grid_constant__ CUtensorMap x_map, float* __restrict__ out) {{
   __shared__ alignas(128) float tile[64 * 32];
@@ -189,12 +190,15 @@ extern "C" __global__ void twice(const __grid_constant__ CUtensorMap x_map, floa
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at));
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at), "r"(64 * 32 * 4) : "memory");
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {{%2, %3}}], [%4];"
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {{%2, %3}}], [%4];"
       :: "r"(to), "l"(&x_map), "r"((int)blockIdx.x * 32), "r"((int)blockIdx.y * 64), "r"(at) : "memory");
   }}
   __syncthreads();
   unsigned done = 0;
-  while (!done) asm volatile("{{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}}" : "=r"(done) : "r"(at) : "memory");
+  while (!done)
+    asm volatile("{{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}}"
+      : "=r"(done) : "r"(at) : "memory");
   for (int i = threadIdx.x; i < 64 * 32; i += 128)
     out[(size_t)(blockIdx.y * 64 + i / 32) * {columns} + blockIdx.x * 32 + i % 32] = 2.0f * tile[i];
 }}
