@@ -87,7 +87,8 @@ def main() -> None:
     lines = [
         "# The judge on a GPU",
         "",
-        f"`python benchmarks/gpu.py --times {given.times}`, {target.device} ({target.architecture}), {versions}, {today}.",
+        f"`python benchmarks/gpu.py --times {given.times}`, {target.device} ({target.architecture}), {today},",
+        f"{versions}.",
         "",
         "One honest kernel judged again and again, each time built anew. Ratio: against a CUDA graph of eager.",
         "",

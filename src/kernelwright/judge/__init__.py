@@ -133,8 +133,9 @@ class Judge:
             return outcome
         outcome, usable = answer
         if not usable:
+            broken, self._worker = self._worker, None
             self._drop_worker()
-            self._worker = self._device.take()
+            self._worker = self._device.take(broken)
         return outcome
 
     def _start(self) -> Worker:

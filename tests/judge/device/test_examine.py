@@ -270,3 +270,14 @@ def test_baselines_alone(session: DeviceSession) -> None:
     found = measure_baselines(session, replace(QUICK, baselines=("graph:eager", "eager")))
     assert {m.contender for m in found} == {"graph:eager", "eager"}
     assert all(m.median_us > 0 for m in found)
+
+
+def test_products_are_timed_with_both_blas_where_several_baselines_are_asked_for(
+    home: Path, executor: FakeExecutor
+) -> None:
+    text = PROBLEM.reference[0].text.replace("torch.softmax(x, -1)", "x @ x.T @ x")
+    problem = replace(PROBLEM, name="product", reference=(replace(PROBLEM.reference[0], text=text),))
+    made = DeviceSession(problem, TARGET, executor, lambda _: None)
+    several = replace(QUICK, families=("given",), baselines=("graph:eager", "eager"))
+    assert made._names(QUICK) == ("graph:eager",)
+    assert made._names(several) == ("graph:eager", "eager", "library:cublas", "library:cublaslt")

@@ -136,10 +136,16 @@ class DeviceBaseline:
             if aim.replay is None:
                 aim.results = []
                 continue
-            answers = [t for result in aim.results for t in outputs_of(result) if t.data_ptr() not in self._inputs]
-            if answers:
-                with torch.inference_mode():
-                    torch._foreach_zero_(answers)
+            memory = self._memory_of(aim.results)
+            if memory:
+                torch._foreach_zero_(memory)
+
+    def _memory_of(self, results: Sequence[object]) -> list[torch.Tensor]:
+        """Returns the bytes behind some results, except where they are the inputs' own; a result may be any view."""
+        answers = [t for result in results for t in outputs_of(result) if t.data_ptr() not in self._inputs]
+        storages = {t.untyped_storage().data_ptr(): t.untyped_storage() for t in answers if t.numel()}
+        empty = torch.empty(0, dtype=torch.uint8, device=self._executor.device)
+        return [empty.new_empty(0).set_(storage) for storage in storages.values()]
 
 
 def make_device_baseline(

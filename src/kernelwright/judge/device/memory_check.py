@@ -25,7 +25,8 @@ PROGRAM = "compute-sanitizer"
 PACKAGE = "nvidia-cuda-sanitizer-api"
 REPLAY = "kernelwright.judge.device.replay"
 ERRORS_EXIT = 86
-TIMEOUT_S = 120.0
+TIMEOUT_S = 40.0
+"""For one tool: all of them together must leave time for the judgement that they belong to."""
 ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 """Each tensor is then an allocation of its own, so that the checker knows its ends."""
 FINDING = re.compile(

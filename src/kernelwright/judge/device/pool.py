@@ -43,13 +43,18 @@ class DeviceWorkers:
         self.replaced_s: list[float] = []
         """How long each replacement took, from the demand to the probe's answer."""
 
-    def take(self) -> Worker:
+    def take(self, instead_of: Worker | None = None) -> Worker:
         """Returns a new worker, probed; another starts to wait in reserve.
+
+        Args:
+            instead_of: the one to end first.
 
         Raises:
             UserError: when the device does not answer.
         """
         begun = time.monotonic()
+        if instead_of is not None:
+            instead_of.close()
         worker = self._reserve if self._reserve and self._reserve.alive else self._start()
         self._reserve = None
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from kernelwright.judge.device.contents import DeviceRefresher
 from kernelwright.judge.device.executor import Executor
 from kernelwright.judge.device.sealing import SealedBounds
 from kernelwright.judge.inputs import NONFINITE, draw_parameters, fill_family, wild_inputs
+from kernelwright.judge.policies import DEVICE_LIBRARIES
 from kernelwright.judge.sensitivity import Sensitivity
 from kernelwright.judge.slots import bytes_of
 from kernelwright.judge.truth import Truth, arithmetic_roundoff
@@ -39,6 +41,7 @@ NEARBY = 8
 NEARBY_ELEMENTS = 64
 DRAW_MEMORY_SHARE = 0.45
 """Of the free device memory, for draws that are kept; others are made again for each candidate."""
+PRODUCTS = re.compile(r"@|\b(matmul|mm|bmm|addmm|baddbmm|einsum|linear|Linear|scaled_dot_product_attention)\b")
 TIMED_DRAWS = 4
 TIMED_DRAW_BYTES = 1 << 30
 
@@ -227,7 +230,8 @@ class DeviceSession:
     def notes(self, policy: Policy) -> tuple[str, ...]:
         """Returns what was left out and why: families, baselines."""
         families = [f"family {f} left out: {why}" for f, why in self._dropped.items() if f in policy.families]
-        missing = [b for b in self._baselines.values() if isinstance(b, Unavailable) and b.name in policy.baselines]
+        wanted = self._names(policy)
+        missing = [b for b in self._baselines.values() if isinstance(b, Unavailable) and b.name in wanted]
         return (*families, *(f"baseline {b.name} unavailable: {b.reason}" for b in missing))
 
     # ------------------------------------------------------------------------------------------ timed rounds
@@ -292,9 +296,15 @@ class DeviceSession:
                     self.draw(family, number)
                     if (family, number) not in self._kept and family not in self._dropped:
                         break  # memory is full: the rest is made for each candidate
-        for name in (EAGER, *policy.baselines):
+        for name in (EAGER, *self._names(policy)):
             self.baseline(name)
 
     def ready_baselines(self, policy: Policy) -> list[DeviceBaseline]:
         """Returns the policy's baselines that work here."""
-        return [b for b in map(self.baseline, policy.baselines) if isinstance(b, DeviceBaseline)]
+        return [b for b in map(self.baseline, self._names(policy)) if isinstance(b, DeviceBaseline)]
+
+    def _names(self, policy: Policy) -> tuple[str, ...]:
+        """Returns the policy's baselines; where several are asked for and matrices multiplied, both BLAS as well."""
+        multiplies = any(PRODUCTS.search(file.text) for file in self.problem.reference)
+        more = DEVICE_LIBRARIES if multiplies and len(policy.baselines) > 1 else ()
+        return tuple(dict.fromkeys((*policy.baselines, *more)))
