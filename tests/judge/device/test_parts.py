@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from tests.judge.device.fake_device import LIMITS, FakeExecutor
 
+import kernelwright
 from kernelwright.judge.correctness import FloatBound
 from kernelwright.judge.device import floors, memory_check, rounds
 from kernelwright.judge.device.conditions import summarise
@@ -223,3 +225,22 @@ def test_ratios_come_from_within_rounds_and_the_paired_baseline_counts_once() ->
 
 def test_limits_of_the_fake_are_plausible() -> None:
     assert LIMITS.shared_bytes == 232448
+
+
+@pytest.mark.parametrize("name", ["judge/inputs.py", "judge/truth.py", "reference_program.py"])
+def test_every_draw_on_the_way_to_a_device_is_made_where_its_generator_is(name: str) -> None:
+    """A draw with a device's generator, and no device, would fail there and only there."""
+    tree = ast.parse((Path(kernelwright.__file__).parent / name).read_text())
+    refreshing = {
+        node
+        for owner in ast.walk(tree)
+        if isinstance(owner, ast.ClassDef) and owner.name == "Refresher"  # of slots in shared memory
+        for node in ast.walk(owner)
+    }
+    found = 0
+    for node in ast.walk(tree):
+        words = {keyword.arg for keyword in node.keywords} if isinstance(node, ast.Call) else set()
+        if "generator" in words and node not in refreshing:
+            found += 1
+            assert "device" in words, f"{name}:{node.lineno}"  # type: ignore[attr-defined]
+    assert found
