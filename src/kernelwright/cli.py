@@ -90,7 +90,7 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @cli.command()
 @source_options
-@click.option("--device", type=click.Choice(["cpu"]), default="cpu", show_default=True)
+@click.option("--device", type=click.Choice(api.DEVICES), default="cpu", show_default=True)
 @click.option(
     "--budget",
     type=Seconds(),
@@ -116,7 +116,7 @@ def optimize(
     """
     with Progress(err, budget_s=budget) as progress:
         result = api.optimize(
-            source, inputs=inputs, evaluation=evaluation, budget_s=budget, out=folder, seed=seed,
+            source, inputs=inputs, evaluation=evaluation, device=device, budget_s=budget, out=folder, seed=seed,
             on_step=progress.step, on_event=progress.event,
         )  # fmt: skip
     folder = folder or Path("kernelwright-out") / result.problem.name

@@ -301,6 +301,9 @@ class Policy:
     """Draws of other sizes for a problem's dynamic axes."""
     memory_checkers: tuple[str, ...] = ()
     """Instrumented runs that a finalist must pass: address, undefined, thread; memcheck, racecheck ..."""
+    modes: tuple[str, ...] = ("cold",)
+    """How contenders are timed on a device: cold, warm, server (isolated calls, what launching costs included).
+    The first is the one that is compared; on a CPU there is only one."""
     protocol: int = 2
     """Version of the judge's procedure, raised with every change that could change a verdict or a time, so
     that records of an older judge are not taken for this one's."""

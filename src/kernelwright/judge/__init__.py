@@ -20,7 +20,8 @@ from typing import Any
 from kernelwright import environment
 from kernelwright.errors import KernelwrightError, SourceError, WorkerDied
 from kernelwright.judge import conditions
-from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN
+from kernelwright.judge.device.pool import DeviceWorkers
+from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN, policies_for
 from kernelwright.languages import Builder, build_program
 from kernelwright.languages.checked import CHECKERS
 from kernelwright.languages.hardware import find_compiler
@@ -41,7 +42,7 @@ from kernelwright.types import (
     replace,
 )
 
-__all__ = ["MEASURE", "POLICIES", "REPORT", "SCREEN", "Judge", "judge"]
+__all__ = ["MEASURE", "POLICIES", "REPORT", "SCREEN", "Judge", "judge", "policies_for"]
 
 WORKER = "kernelwright.judge.worker"
 RUNNER_FLAGS = ("-fopenmp", "-fPIE", "-pie", "-Wl,-z,relro,-z,now", "-ldl", "-lm")
@@ -75,9 +76,13 @@ class Judge:
     def __init__(self, problem: Problem, target: Target, *, on_event: Callable[[Any], None] | None = None) -> None:
         self.problem, self.target = problem, target
         self._on_event = on_event
-        self._program: Path = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)
+        self._device = DeviceWorkers(on_event=on_event) if target.kind == "cuda" else None
+        self._program: Path | None = None
+        if self._device is None:
+            self._program = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)
         self._builder = Builder(target)
         self._worker: Worker | None = None
+        self._opened = False
         self._prepared: set[str] = set()
 
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
@@ -88,7 +93,8 @@ class Judge:
         for candidate, artifact in zip(candidates, built, strict=True):
             begun = time.monotonic()
             outcome = artifact if isinstance(artifact, Failure) else self._examine(candidate, artifact, policy)
-            if isinstance(outcome, Judgement) and outcome.verdict.passed and policy.memory_checkers:
+            checked = policy.memory_checkers and self._device is None  # a device worker has its own checkers
+            if checked and isinstance(outcome, Judgement) and outcome.verdict.passed:
                 outcome = self._check_memory(candidate, outcome, policy)
             yield Record(
                 problem=digest(self.problem),
@@ -117,7 +123,7 @@ class Judge:
         for _ in range(ATTEMPTS):
             worker = self._ready(policy)
             try:
-                outcome: Failure | Judgement = worker.request(
+                outcome = worker.request(
                     "judge",
                     candidate=candidate,
                     artifact=artifact,
@@ -125,7 +131,7 @@ class Judge:
                     deadline_s=policy.deadline_s + MARGIN_S,
                     on_event=self._on_event,
                 )
-                return outcome
+                return self._outcome(outcome)
             except DeadlineExceeded as error:
                 self._drop_worker()
                 return Failure(stage="judge", kind="timeout", message=error.message)
@@ -169,11 +175,32 @@ class Judge:
             return f"checker {checker}: {error.message}"
         return found
 
+    def _outcome(self, answer: Any) -> Failure | Judgement:
+        """Takes a device worker's word for whether it can go on: only the offender may suffer from what it broke."""
+        if self._device is None:
+            outcome: Failure | Judgement = answer
+            return outcome
+        outcome, usable = answer
+        if not usable:
+            broken, self._worker = self._worker, None
+            self._drop_worker()
+            self._worker = self._device.take(broken)
+        return outcome
+
+    def _start(self) -> Worker:
+        if self._device is not None:
+            return self._device.take()
+        return Worker(WORKER, environment=self._environment())
+
     def _ready(self, policy: Policy) -> Worker:
         if self._worker is None or not self._worker.alive:
             self._drop_worker()
-            self._worker = Worker(WORKER, environment=self._environment())
-            arguments = {"problem": self.problem, "target": self.target, "program": str(self._program)}
+            self._worker = self._start()
+        if not self._opened:
+            arguments: dict[str, Any] = {"problem": self.problem, "target": self.target}
+            if self._program is not None:
+                arguments["program"] = str(self._program)
+            self._opened = True
             self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
         if digest(policy) not in self._prepared:
             self._make_ready(self._worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
@@ -199,12 +226,14 @@ class Judge:
     def _drop_worker(self) -> None:
         if self._worker is not None:
             self._worker.close()
-        self._worker = None
+        self._worker, self._opened = None, False
         self._prepared.clear()
 
     def close(self) -> None:
-        """Ends the worker and the builder."""
+        """Ends the workers and the builder."""
         self._drop_worker()
+        if self._device is not None:
+            self._device.close()
         self._builder.close()
 
     def __enter__(self) -> Judge:

@@ -19,6 +19,7 @@ GROUP = "kernelwright.languages"
 BUILT_IN = (
     EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),
     EntryPoint("cuda", "kernelwright.languages.cuda:Cuda", GROUP),
+    EntryPoint("library", "kernelwright.languages.library:Library", GROUP),
 )
 """In order of priority: a plug-in cannot take a built-in language's name."""
 

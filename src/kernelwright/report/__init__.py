@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelwright.report.plot import Bar, Dot, intervals, progress
 from kernelwright.run.result import Result, Row, outcome_name, standing
-from kernelwright.search.speed import speed
+from kernelwright.search.speed import against_reference, speed
 from kernelwright.types import Comparison, Failure, Judgement, Measurement, Record, TensorSpec, digest, value
 
 __all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "noise_text", "tensor_text"]
@@ -85,7 +85,7 @@ def _line(rank: int, row: Row) -> Line:
 
 def _against(record: Record) -> Comparison | None:
     judgement = _judgement(record)
-    return judgement.against("eager") if judgement else None
+    return against_reference(judgement) if judgement else None
 
 
 def _candidate_time(record: Record) -> Measurement | None:
@@ -109,8 +109,13 @@ def contenders(record: Record | None, baselines: tuple[Measurement, ...] = ()) -
     """
     judgement = _judgement(record)
     noise = (judgement.noise or 0.0) if judgement else 0.0
-    measurements = (judgement.measurements if judgement else ()) or baselines
+    measurements = compared((judgement.measurements if judgement else ()) or baselines)
     return tuple(_contender(m, judgement.against(m.contender) if judgement else None, noise) for m in measurements)
+
+
+def compared(measurements: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
+    """Returns the measurements of the mode that contenders are compared in: the first one's."""
+    return tuple(m for m in measurements if m.mode == measurements[0].mode)
 
 
 def _judgement(record: Record | None) -> Judgement | None:
@@ -199,7 +204,7 @@ def _speedup_bars(judgement: Judgement) -> list[Bar]:
 
 def _measurements(result: Result) -> tuple[Measurement, ...]:
     judgement = _judgement(result.report)
-    return (judgement.measurements if judgement else ()) or result.baselines
+    return compared((judgement.measurements if judgement else ()) or result.baselines)
 
 
 def _time_bars(result: Result) -> list[Bar]:
