@@ -1,4 +1,4 @@
-"""A kernel that a person wrote: one `.cpp` file becomes a candidate.
+"""A kernel that a person wrote: one `.cpp` file becomes a candidate; a `.py` file becomes a witnessed one.
 
 The launch plan is inferred where the file has exactly one `extern "C"` function whose parameters
 are the problem's tensors by name. Otherwise the file says it, in a comment anywhere in it:
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelwright.errors import UserError
-from kernelwright.languages import gate
+from kernelwright.languages import gate, python_file
 from kernelwright.languages.plan import ELEMENT_BYTES, check_plan, element_ctype, pointer_ctype, signature
 from kernelwright.types import (
     Binding,
@@ -59,13 +59,15 @@ class _Function(NamedTuple):
 
 
 def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
-    """Returns the candidate that a C++ file describes, with the local files that it includes.
+    """Returns the candidate that a file describes, with the local files that it includes or imports.
 
     Raises:
         UserError: when there is no such file, or its plan cannot be inferred or is wrong; the fix
             lists the problem's tensors with their C types and shows a signature that works.
     """
     file = Path(path)
+    if file.suffix == ".py":
+        return python_file.candidate_from_python(problem, file, _read)
     sources = _sources(file)
     given = _given_plan(sources[0], problem)
     options = _options(given.get("options", {}), sources[0].path, problem)
@@ -108,7 +110,7 @@ def _spaced(ctype: str) -> str:
 def _sources(file: Path) -> tuple[SourceFile, ...]:
     """The file and, depth first, each local file that it includes; paths relative to its folder."""
     if file.suffix not in (".cpp", ".cc", ".cxx"):
-        raise UserError(f"{file} is no C++ source", "give a kernel as a .cpp file")
+        raise UserError(f"{file} is no C++ or Python source", "give a kernel as a .cpp or .py file")
     found: dict[str, SourceFile] = {}
     todo = [file.name]
     while todo:
