@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,7 +24,11 @@ from kernelwright.languages.diagnostics import UNSTABLE
 from kernelwright.types import Artifact, Candidate, Failure, digest, replace
 
 LIBRARY = "lib.so"
+CUBIN = "kernel.cubin"
+BLOBS = (LIBRARY, CUBIN)
+"""What an artifact's file is called: a library for the CPU, or code for a device."""
 OUTCOME = "artifact.json"
+MOST_BLOB_BYTES = 1 << 28
 CAP_BYTES = 1 << 30
 KEEP_S = 3600.0
 """Nothing that was used within the last hour is evicted: a judge may be about to load it."""
@@ -57,16 +62,12 @@ def find(key: str, candidate: Candidate) -> Artifact | Failure | None:
     if isinstance(known, Failure):
         _touch(outcome)
         return known
-    library = place / LIBRARY
-    try:
-        whole = isinstance(known, Artifact) and known.key == key and blob_digest(library) == known.blob
-    except OSError:
-        whole = False
-    if not whole:
+    if not isinstance(known, Artifact) or known.key != key or not _is_blob(place, known):
         _discard(place)
         return None
     _touch(outcome)
-    return for_candidate(replace(known, path=str(library), cached=True), candidate)
+    path = str(place / Path(known.path).name)
+    return for_candidate(replace(known, path=path, cached=True), candidate)
 
 
 def for_candidate(artifact: Artifact, candidate: Candidate) -> Artifact:
@@ -75,20 +76,23 @@ def for_candidate(artifact: Artifact, candidate: Candidate) -> Artifact:
 
 
 def keep(key: str, outcome: Artifact | Failure, made: Path) -> Artifact | Failure:
-    """Moves a finished build into the cache and returns the outcome as it lies there.
+    """Takes a finished build over into the cache and returns the outcome as it lies there.
 
     Args:
         key: its identity.
         outcome: what came out; failures that depend on the machine's present state are not kept.
-        made: the private folder; an artifact's library is `made/lib.so`.
+        made: the private folder; an artifact's file is
+            `made/lib.so` or `made/kernel.cubin`, as its path says.
     """
     if isinstance(outcome, Failure) and outcome.kind in UNSTABLE:
         return outcome
     place = folder() / _name(key)
-    final = replace(outcome, path=str(place / LIBRARY)) if isinstance(outcome, Artifact) else outcome
+    final = replace(outcome, path=str(place / Path(outcome.path).name)) if isinstance(outcome, Artifact) else outcome
     with private_folder() as whole:
         if isinstance(outcome, Artifact):
-            os.replace(made / LIBRARY, whole / LIBRARY)
+            name = Path(outcome.path).name
+            if fault := _take(made / name, whole / name, outcome):
+                return fault
         (whole / OUTCOME).write_text(codec.dumps(final))
         for _ in range(3):
             try:
@@ -144,13 +148,45 @@ def tidy(*, cap_bytes: int = CAP_BYTES, keep_s: float = KEEP_S) -> int:
     return removed
 
 
+def _take(source: Path, target: Path, outcome: Artifact) -> Failure | None:
+    """Copies an artifact's file out of a folder that strangers could write; returns what is wrong with it.
+
+    A copy, so that nobody who still holds the file open can change what was checked.
+    """
+    message = ""
+    try:
+        # Neither a symbolic link that leads elsewhere, nor a pipe that never answers.
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BLOB_BYTES:
+                message = "is no ordinary file of a possible size"
+            else:
+                target.write_bytes(file.read(MOST_BLOB_BYTES))
+                message = "" if blob_digest(target) == outcome.blob else "is not what the build worker announced"
+    except OSError as error:
+        message = f"cannot be taken over: {error.strerror}"
+    if source.name not in BLOBS:
+        message = "has a name that no artifact has"
+    return Failure(stage="build", kind="blob", message=f"the file {source.name} {message}") if message else None
+
+
 def _is_whole(place: Path, final: Artifact | Failure) -> bool:
     if isinstance(final, Failure):
         return (place / OUTCOME).exists()
     try:
         known = codec.loads((place / OUTCOME).read_text())
-        return isinstance(known, Artifact) and blob_digest(place / LIBRARY) == known.blob == final.blob
+        return isinstance(known, Artifact) and known.blob == final.blob and _is_blob(place, known)
     except UNREADABLE:
+        return False
+
+
+def _is_blob(place: Path, known: Artifact) -> bool:
+    """Whether an artifact's file lies in its folder, whole; a name that is none of ours is not looked for."""
+    name = Path(known.path).name
+    try:
+        return name in BLOBS and blob_digest(place / name) == known.blob
+    except OSError:
         return False
 
 
