@@ -295,6 +295,8 @@ def _print_record(record: Record) -> None:
     if record.passed:
         out.print(contender_table(report.contenders(record), width=out.width))
         out.print(Text(report.noise_text(record), style="dim"))
+        for note in record.outcome.notes:
+            out.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
         _, why = verdict_of(record, "the kernel")
         out.print(Text(f"{why[:1].upper()}{why[1:]}.", "bold"))
 

@@ -24,7 +24,7 @@ _known: weakref.WeakKeyDictionary[Session, dict[str, Any]] = weakref.WeakKeyDict
 
 
 def describe(session: Session) -> dict[str, Any]:
-    """Returns the reference's form as JSON data: constructor's arguments, fixed arguments, state, tree, strides, aliases.
+    """Returns the reference's form as JSON data: arguments of constructor and call, state, tree, strides, aliases.
 
     Raises:
         SourceError: when an argument cannot be handed to another process.

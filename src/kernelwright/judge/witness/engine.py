@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelwright.judge.witness.memory import Memory
+from kernelwright.judge.witness.memory import Memory, Place
 
 _Base = torch._C.TensorBase
 _clone, _contiguous, _is_contiguous, _data_ptr = _Base.clone, _Base.contiguous, _Base.is_contiguous, _Base.data_ptr
@@ -31,8 +31,15 @@ class Engine(Protocol):
     """
 
     device: str
-    method: str
-    """How calls are timed, in words for the record."""
+    inference: bool
+    """Calls run under inference_mode, as baselines do; False: under no_grad, for candidates that it refuses."""
+    left_on: bool
+    """The last block left autocast or the gradient mode changed. Seen here, since leaving the mode undoes it."""
+
+    @property
+    def method(self) -> str:
+        """How calls are timed, in words for the record."""
+        ...
 
     def arguments(self, slot: int, *, moved: bool) -> tuple[Any, ...]:
         """Returns new tensors with a slot's present contents; moved: at addresses that no call has seen."""
@@ -50,6 +57,18 @@ class Engine(Protocol):
         """Returns the name of an input that a call has written to, empty when none was."""
         ...
 
+    def same(self, place: Place, slot: int, tensor: Any) -> bool:
+        """Tells whether a tensor still holds what the judge gave, bit for bit."""
+        ...
+
+
+_autocast, _grad_mode = torch.is_autocast_enabled, torch.is_grad_enabled
+
+
+def modes() -> tuple[bool, ...]:
+    """Returns autocast on either device and the gradient mode."""
+    return _autocast("cpu"), _autocast("cuda"), _grad_mode()
+
 
 class Processor:
     """The CPU: inputs are the judge's memory itself, seen through a private mapping."""
@@ -59,8 +78,7 @@ class Processor:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self.inference = True
-        """False: calls run under no_grad, for candidates that inference_mode refuses."""
+        self.inference, self.left_on = True, False
 
     def arguments(self, slot: int, *, moved: bool) -> tuple[Any, ...]:
         """Returns views of the slot, or copies of it at new addresses."""
@@ -74,6 +92,7 @@ class Processor:
         ends: list[int] = []
         clock = _clock
         with _inference_mode() if self.inference else _no_grad():
+            before = modes()
             for given in arguments:
                 start = clock()
                 result = call(*given)
@@ -81,6 +100,7 @@ class Processor:
                 results.append(result)
                 starts.append(start)
                 ends.append(end)
+            self.left_on = modes() != before
         return results, starts, ends
 
     def fetch(self, index: int, slot: int, tensor: Any) -> None:
@@ -91,3 +111,8 @@ class Processor:
         """Returns the name of an input that a call has written to."""
         del arguments
         return self._memory.spoiled(slot)
+
+    def same(self, place: Place, slot: int, tensor: Any) -> bool:
+        """Tells whether a tensor still holds what the judge gave, bit for bit."""
+        plain = tensor if _is_contiguous(tensor) else _contiguous(tensor)
+        return self._memory.matches(place, slot, _data_ptr(plain))

@@ -9,10 +9,9 @@ Not here: the process (witness.py) and what is right (correctness.py).
 
 from __future__ import annotations
 
-import os
 import time
+import weakref
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -21,7 +20,7 @@ from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.examine import CHECKS, Unfit, _Examination
 from kernelwright.judge.runner import Runner, RunnerStopped
 from kernelwright.judge.session import Draw, Session
-from kernelwright.judge.slots import POISONS, Workspaces
+from kernelwright.judge.slots import POISONS, Region, Workspaces
 from kernelwright.judge.witness.describing import describe
 from kernelwright.judge.witness.spares import Spares
 from kernelwright.judge.witness.witness import Witness, setup_of, stamps_region
@@ -39,7 +38,7 @@ KEPT = (
     "from inputs or parameters. Both change between calls; whatever depends on them must be made in each call"
 )
 
-_spares = Spares()
+_spares: weakref.WeakKeyDictionary[Session, tuple[Spares, Region]] = weakref.WeakKeyDictionary()
 
 
 def examine_witnessed(
@@ -56,39 +55,42 @@ def examine_witnessed(
         workspaces.region.close()
 
 
+def _spares_of(session: Session) -> tuple[Spares, Region]:
+    if session not in _spares:
+        stamps = stamps_region()
+        # Both live as long as the session does: a process that waits must be able to map them.
+        fds = (session.slots.input.read_only_fd(), session.slots.output.fd, stamps.fd)
+        variables = conditions.environment(session.target.threads)
+        memory_bytes = int(describe(session)["memory_bytes"])
+        _spares[session] = (Spares(fds, variables, memory_bytes=memory_bytes), stamps)
+    return _spares[session]
+
+
 class _Witnessed(_Examination):
     witness: Witness
 
     def run_witnessed(self) -> Failure | Judgement:
         """Returns the judgement, or why there is none."""
         self.slots.restore_guards()
-        stamps = stamps_region()
         self._pair = self.session.rng.permutation(self.slots.count)[:2].tolist()
+        self._spares, stamps = _spares_of(self.session)
+        self.witness = self._start(stamps)
         try:
-            self.witness = self._start(stamps)
-            try:
-                self._first_contents()
-                self.witness.load(self.candidate.sources)
-                outcome = self._judge(self.witness)  # type: ignore[arg-type]
-                return self._labelled(outcome) if isinstance(outcome, Judgement) else outcome
-            except Unfit as unfit:
-                failed = Verdict(checks=(*self._passed(unfit.check.name), unfit.check))
-                return Judgement(verdict=failed, notes=(NOTE,))
-            finally:
-                self.witness.close()
+            self._first_contents()
+            self.witness.load(self.candidate.sources)
+            outcome = self._judge(self.witness)  # type: ignore[arg-type]
+            return self._labelled(outcome) if isinstance(outcome, Judgement) else outcome
+        except Unfit as unfit:
+            failed = Verdict(checks=(*self._passed(unfit.check.name), unfit.check))
+            return Judgement(verdict=failed, notes=(NOTE,))
         finally:
-            stamps.close()
+            self.witness.close()
+            self._spares.begin()
 
-    def _start(self, stamps: Any) -> Witness:
-        session, slots = self.session, self.slots
-        read_only = slots.input.read_only_fd()
-        try:
-            confined = _spares.take(
-                (read_only, slots.output.fd, stamps.fd), conditions.environment(session.target.threads)
-            )
-        finally:
-            os.close(read_only)
-        setup = setup_of(slots, stamps, describe(session))
+    def _start(self, stamps: Region) -> Witness:
+        slots = self.slots
+        confined = self._spares.take()
+        setup = setup_of(slots, stamps, describe(self.session))
         left_s = max(1.0, self.deadline - time.monotonic())
         return Witness(
             confined, slots, stamps, setup, load_deadline_s=left_s, call_deadline_s=self.policy.call_deadline_s
@@ -148,6 +150,7 @@ class _Witnessed(_Examination):
 
     def _note_correctness(self) -> None:
         super()._note_correctness()
+        self._spares.settle()
         evidence, calls = self.found.evidence, 2 * self.found.draws
         evidence["inputs unchanged"] = f"neither inputs nor parameters were written to in {calls} calls"
         evidence["guards"] = f"untouched in {calls} calls"

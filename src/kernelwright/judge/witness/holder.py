@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,7 +20,6 @@ from kernelwright.judge.witness.handover import LEAF, from_json
 from kernelwright.judge.witness.memory import Memory
 from kernelwright.judge.witness.structure import Extent, Output, Wrong
 from kernelwright.judge.witness.surroundings import Surroundings
-from kernelwright.reference_program import DTYPES
 from kernelwright.types import SourceFile
 
 Finding = tuple[str, str]
@@ -73,6 +71,11 @@ class Holder:
         self._results: list[Any] = []
         self._loaded = self._accepted = False
 
+    @property
+    def inputs_at(self) -> int:
+        """Where the candidate's mapping of the inputs begins."""
+        return self._memory.input_range()[0]
+
     def _stand_in(self, *_: object) -> object:
         made = [_empty(o.shape, dtype=o.dtype, device=o.device).fill_(1) for o in self._outputs]
         return _planted(self._tree, iter(made))
@@ -97,6 +100,7 @@ class Holder:
         made = loading.make(
             module, entry=self._entry, init=self._init, evaluation=self._evaluation, sources=self._sources
         )
+        loading.move(made, self._engine.device, self._sources)
         self._state = loading.state_tensors(made, self._wanted)
         for tensor in self._state.values():
             if type(tensor) is torch.nn.Parameter:
@@ -105,7 +109,7 @@ class Holder:
         return self._changes(own=False)
 
     def accept(self) -> list[str]:
-        """After the first call: takes variables, warnings and paths as they are now; returns what was changed of them."""
+        """After the first call: takes variables, warnings and paths as they are; returns what was changed of them."""
         changed = self._around.own_changes()
         self._around.accept()
         self._accepted = True
@@ -191,14 +195,14 @@ class Holder:
         for slot, given in zip(slots, tensors, strict=True) if len(slots) <= CAREFUL_CALLS and not moved else ():
             if name := self._engine.spoiled(slot, given):
                 return [("inputs unchanged", f"a call wrote to its input {name}")]
-        for name, tensor in self._state.items():
-            place = self._places[name]
-            same = self._engine.device != "cpu" or not _is_contiguous(tensor)
-            if not same and self._loaded and not self._memory.is_shared(place, _data_ptr(tensor)):
+        for name, tensor in self._state.items() if self._loaded else ():
+            if not self._engine.same(self._places[name], 0, tensor):
                 return [("inputs unchanged", f"a call changed the parameter or buffer {name}")]
         return []
 
     def _changes(self, *, own: bool) -> list[Finding]:
+        if self._engine.left_on:
+            return [("environment", "autocast or the gradient mode was changed and left so")]
         return [("environment", text) for text in self._around.changes(own=own)[:NAMED]]
 
     def _left_running(self) -> list[Finding]:
@@ -215,7 +219,7 @@ class Holder:
 
     def allow_gradients(self) -> None:
         """Lets calls run under no_grad instead of inference_mode."""
-        self._engine.inference = False  # type: ignore[attr-defined]
+        self._engine.inference = False
 
     def operators(self) -> list[str]:
         """Returns the names of torch's operators that one more call uses: a label, not a proof."""
@@ -247,6 +251,3 @@ def _extent_of(tensor: Any, name: str) -> Extent:
     count = torch._C.TensorBase.numel(tensor) * torch._C.TensorBase.element_size(tensor)
     start = int(_data_ptr(tensor))
     return Extent(start, start + count, name)
-
-
-_ = os, DTYPES

@@ -25,7 +25,6 @@ DETAIL_LIMIT = 4000
 MESSAGE_LIMIT = 300
 _Module, _Parameter, _Tensor, _no_grad = torch.nn.Module, torch.nn.Parameter, torch.Tensor, torch.no_grad
 _copy, _shape, _dtype = torch._C.TensorBase.copy_, torch._C.TensorBase.size, vars(torch._C.TensorBase)["dtype"].__get__
-_module_call = torch.nn.Module.__call__
 
 
 _finder = CarriedFiles((), "")
@@ -95,6 +94,19 @@ def make(module: types.ModuleType, *, entry: str, init: Sequence[Any], evaluatio
     if type(made) is not made_by and not isinstance(made, _Module):
         raise Stopped("load", "contract", f"{NEW}(...) makes a {type(made).__name__}, not a module")
     return made
+
+
+def move(made: Any, device: str, sources: Sequence[SourceFile]) -> None:
+    """Brings a module to its device, as whoever uses it would.
+
+    Raises:
+        Stopped: when that fails.
+    """
+    if device != "cpu" and isinstance(made, _Module):
+        try:
+            _Module.to(made, device)
+        except BaseException as error:  # noqa: BLE001
+            raise blame("load", f"moving it to {device}", error, sources) from None
 
 
 def seed(number: int) -> None:

@@ -88,9 +88,9 @@ class Memory:
                 return place.name
         return ""
 
-    def is_shared(self, place: Place, address: int) -> bool:
-        """Tells whether memory at an address still holds what the judge gave for a parameter."""
-        return not _memcmp(address, self.shared_address + place.at(0), place.size)
+    def matches(self, place: Place, slot: int, address: int) -> bool:
+        """Tells whether memory at an address holds what the judge gave for a tensor, bit for bit."""
+        return not _memcmp(address, self.shared_address + place.at(slot), place.size)
 
     def input_range(self) -> tuple[int, int]:
         """Returns where the private mapping begins and ends."""

@@ -9,6 +9,7 @@ import contextlib
 import mmap
 import os
 import signal
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import numpy as np
 FILE_PAGE = 1 << 61
 """In /proc/PID/pagemap: the page is still the file's, not a private copy."""
 PRESENT = 1 << 63
+STOP_S = 5.0
+"""A thread in the middle of a system call that cannot be interrupted stops after it."""
 
 
 def threads_of(process: int) -> frozenset[int]:
@@ -102,7 +105,8 @@ def stop(process: int) -> None:
     """Stops every thread of a process and returns when they are, or when it is gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGSTOP)
-        while _runs(process):
+        until = time.monotonic() + STOP_S
+        while _runs(process) and time.monotonic() < until:
             os.sched_yield()
 
 

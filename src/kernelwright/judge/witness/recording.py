@@ -14,7 +14,22 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 MOST = 12
 VIEWS = frozenset(
-    ["view", "_unsafe_view", "reshape", "expand", "t", "transpose", "permute", "alias", "detach", "slice", "select", "unsqueeze", "squeeze", "as_strided"]
+    [
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "expand",
+        "t",
+        "transpose",
+        "permute",
+        "alias",
+        "detach",
+        "slice",
+        "select",
+        "unsqueeze",
+        "squeeze",
+        "as_strided",
+    ]
 )
 
 

@@ -26,7 +26,8 @@ _shape, _dtype, _device, _layout = (_members[name].__get__ for name in ("shape",
 _requires_grad, _grad_fn = _members["requires_grad"].__get__, _members["grad_fn"].__get__
 _data_ptr, _stride, _numel, _itemsize = _Base.data_ptr, _Base.stride, _Base.numel, _Base.element_size
 _is_neg, _is_conj, _storage = _Base.is_neg, _Base.is_conj, _Base.untyped_storage
-_storage_bytes, _storage_start = torch._C.StorageBase.nbytes, torch._C.StorageBase.data_ptr
+_Storage: Any = torch._C.StorageBase
+_storage_bytes, _storage_start = _Storage.nbytes, _Storage.data_ptr
 _Tensor, _Parameter, _Strided = torch.Tensor, torch.nn.Parameter, torch.strided
 _own_dict = object.__getattribute__
 EXACT = (torch.Tensor, torch.nn.Parameter)
@@ -60,7 +61,7 @@ class Extent:
     name: str
 
 
-def leaves_of(result: object, tree: Any, where: str = "the result") -> list[Any]:
+def leaves_of(result: Any, tree: Any, where: str = "the result") -> list[Any]:
     """Returns the tensors of a result in the order of the tree.
 
     Raises:
@@ -83,7 +84,7 @@ def leaves_of(result: object, tree: Any, where: str = "the result") -> list[Any]
         if type(result) is not wanted and not named:
             raise Wrong(f"{where} is {_article(result)}, not {describe_tree(tree)}")
         below = tree[kind]
-        parts = list(wanted.__iter__(result))  # type: ignore[arg-type]
+        parts = list(wanted.__iter__(result))
         if len(parts) != len(below):
             raise Wrong(f"{where} is a {kind} of {len(parts)}, not of {len(below)}")
     found: list[Any] = []

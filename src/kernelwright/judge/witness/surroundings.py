@@ -70,6 +70,8 @@ WATCHED_CLASSES: tuple[type, ...] = (
     torch.Tensor, _C.TensorBase, torch.nn.Module, torch.nn.Parameter, torch.cuda.Event, torch.cuda.Stream,
     torch.cuda.CUDAGraph, torch.autograd.Function,
 )  # fmt: skip
+REPLACED_BY_TORCH = frozenset(("torch.manual_seed",))
+"""What importing torch's own compiler replaces."""
 OUR_MODULES = ("kernelwright.judge.witness", "kernelwright.reference_program")
 
 
@@ -83,7 +85,7 @@ class Surroundings:
         ours = {n: m for n, m in sys.modules.items() if n.startswith(OUR_MODULES)}
         self._ours = ours | {"__main__": sys.modules["__main__"]}
         self._functions = [
-            Functions(name, vars(owner))
+            Functions(name, owner)
             for name, owner in (
                 *self._modules.items(),
                 *self._ours.items(),
@@ -189,12 +191,17 @@ class Functions:
     Plain data may change (caches, lazily made tables).
     """
 
-    def __init__(self, owner: str, members: Mapping[str, object]) -> None:
-        self._owner, self._members = owner, members
-        kept = {
+    def __init__(self, owner: str, holder: Any) -> None:
+        members: Mapping[str, object] = vars(holder)
+        self._owner, self._members, self._count = owner, members, len(members)
+        bases = holder.__mro__[1:] if isinstance(holder, type) else ()
+        # A class may get new names, but none that hides what it has inherited so far.
+        self._inherited = frozenset(name for base in bases for name in vars(base)) - set(members)
+        kept: dict[str, Any] = {
             name: held
             for name, held in members.items()
-            if isinstance(held, type | staticmethod | classmethod | property) or callable(held)
+            if f"{owner}.{name}" not in REPLACED_BY_TORCH
+            and (isinstance(held, type | staticmethod | classmethod | property) or callable(held))
         }
         self._names, self._held = tuple(kept), tuple(kept.values())
         self._plain = tuple(held for held in self._held if type(held) is types.FunctionType)
@@ -203,12 +210,15 @@ class Functions:
     def replaced(self) -> list[str]:
         """Returns which of them are not what they were."""
         # Compared by identity in C: this is done after every block.
-        if all(map(_is, map(self._members.get, self._names), self._held)) and all(
-            map(_is, map(_code, self._plain), self._codes)
+        if (
+            all(map(_is, map(self._members.get, self._names), self._held))
+            and all(map(_is, map(_code, self._plain), self._codes))
+            and (len(self._members) == self._count or self._inherited.isdisjoint(self._members))
         ):
             return []
         changed = [n for n, held in zip(self._names, self._held, strict=True) if self._members.get(n) is not held]
         changed += [f.__name__ for f, code in zip(self._plain, self._codes, strict=True) if _code(f) is not code]
+        changed += [name for name in self._members if name in self._inherited]
         return [f"{self._owner}.{name} was replaced" for name in changed[:LIMIT]]
 
 

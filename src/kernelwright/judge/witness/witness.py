@@ -93,10 +93,10 @@ class Witness:
         self._loaded = False
         self.accepted: tuple[str, ...] = ()
         """What loading the candidate changed in its own process, and could keep."""
-        opened = self._ask("open", **setup)
+        opened = self._result("open", **setup)
         self.method = str(opened["method"])
-        self._inputs_at = int(opened["open"][0])
-        self.process = confined.find()
+        self._inputs_at = int(opened["inputs_at"])
+        self.process = confined.process
         self._known_processes = confined.processes()
         self._calibrate()
         self._known_threads = observing.threads_of(self.process)
@@ -113,9 +113,9 @@ class Witness:
         """
         self._deadline_s = self._load_deadline_s
         self._loaded = True
-        self._check(self._ask("load", sources=[{"path": s.path, "text": s.text} for s in sources])["result"])
+        self._check(self._result("load", sources=[{"path": s.path, "text": s.text} for s in sources]))
         self._first_call()
-        self.accepted = tuple(str(text)[:MESSAGE_LIMIT] for text in self._ask("accept")["result"])
+        self.accepted = tuple(str(text)[:MESSAGE_LIMIT] for text in self._result("accept") or ())
         self._deadline_s = self._call_deadline_s
 
     def _first_call(self) -> None:
@@ -125,13 +125,13 @@ class Witness:
             # Some libraries work inside autograd whatever they are used for.
             if "nference" not in stopped.failure.message or self._confined.ended:
                 raise
-            self._ask("allow gradients")
+            self._result("allow gradients")
             self.method += " under no_grad"
             self.run((0,))
 
     def renew(self) -> None:
         """Makes the candidate anew from its texts: nothing that earlier calls left is there."""
-        self._check(self._ask("renew")["result"])
+        self._check(self._result("renew"))
 
     # ------------------------------------------------------------------------------------------------- calling
 
@@ -154,28 +154,28 @@ class Witness:
         assert len(slots) <= MAX_CALLS
         deadline = time.monotonic() + self._deadline_s
         begun = time.monotonic_ns()
-        self._ask("ready", slots=list(slots), moved=self.moved, deadline=deadline)
+        self._result("ready", slots=list(slots), moved=self.moved, deadline=deadline)
         sent = time.monotonic_ns()
-        called = self._ask("go", deadline=deadline)
+        called = self._ask("go", deadline=deadline).get("called")
         received = time.monotonic_ns()
-        done = self._ask("hand in", deadline=deadline)
+        findings = self._result("hand in", deadline=deadline)
         ended = time.monotonic_ns()
-        self._ask("rest", deadline=deadline)
+        self._result("rest", deadline=deadline)
         self._stop()
-        if called.get("called") != len(slots) or "result" not in done:
+        if called != len(slots):
             raise self._broken("it answered another block than it was sent")
         stamps = np.frombuffer(self._stamps.map, dtype=np.int64, count=2 * len(slots)).reshape(-1, 2).copy()
         block = Block(stamps[:, 0], stamps[:, 1], sent, received)
-        return block, Spent(sent - begun, received - sent, ended - received), done["result"]
+        return block, Spent(sent - begun, received - sent, ended - received), findings
 
     def perturb(self, byte: int) -> None:
         """Fills what malloc gives from now on with a pattern; 0 switches that off."""
-        self._ask("perturb", byte=byte)
+        self._result("perturb", byte=byte)
 
     def operators(self) -> list[str]:
-        """Returns the names of torch's operators that the candidate's call uses, as far as it lets itself be watched."""
+        """Returns the names of torch's operators that a call uses, as far as it lets itself be watched."""
         with contextlib.suppress(RunnerStopped):
-            found = self._ask("operators")["result"]
+            found = self._result("operators")
             if isinstance(found, list):
                 return [str(name)[:60] for name in found][:20]
         return []
@@ -233,6 +233,12 @@ class Witness:
         self._confined.go_on()
         self._send({"verb": verb, **arguments})
         return self._receive(until)
+
+    def _result(self, verb: str, /, *, deadline: float | None = None, **arguments: object) -> Any:
+        answer = self._ask(verb, deadline=deadline, **arguments)
+        if "result" not in answer:
+            raise self._broken(f"it answered {verb!r} with {', '.join(map(str, answer))[:60] or 'nothing'}")
+        return answer["result"]
 
     def _send(self, message: dict[str, Any]) -> None:
         try:

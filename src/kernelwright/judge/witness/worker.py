@@ -23,7 +23,7 @@ from kernelwright.judge.witness.holder import Holder
 from kernelwright.judge.witness.loading import Stopped
 from kernelwright.judge.witness.memory import Memory, place_of
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
+PR_SET_PDEATHSIG = 1
 WARM_ELEMENTS = 1 << 17
 """Enough for torch to use all its threads."""
 FILE_BYTES = 1 << 28
@@ -40,7 +40,7 @@ def main(control: int, reply: int, fds: tuple[int, int, int]) -> None:
             exit_now(0)  # a copy that the candidate made with fork(): the original answers
         send(reply, message)
 
-    answer({"awake": True})
+    answer({"awake": own})
     while True:
         try:
             message = receive(control)
@@ -49,7 +49,7 @@ def main(control: int, reply: int, fds: tuple[int, int, int]) -> None:
         try:
             if message["verb"] == "open":
                 holder, engine = open_holder(message, fds)
-                answer({"open": holder._memory.input_range(), "method": engine.method})
+                answer({"result": {"inputs_at": holder.inputs_at, "method": engine.method}})
                 continue
             assert holder is not None
             if message["verb"] == "go":
@@ -102,11 +102,9 @@ def limit_memory(allowed: int, *, on_device: bool) -> None:
 
 
 def prepare_process() -> None:
-    """Ends with the judge worker, cannot gain rights, and is no one's to trace."""
+    """Ends with what started it; the jail holds it in every other respect."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 if __name__ == "__main__":
