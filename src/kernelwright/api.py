@@ -72,7 +72,8 @@ def judge_kernel(
 
     Args:
         source: as for `optimize`.
-        kernel_file: C++ with one `extern "C"` function whose parameters are named as the problem's tensors.
+        kernel_file: C++ with one `extern "C"` function whose parameters are named as the problem's tensors, or Python
+            that defines `ModelNew` or a function of the reference's name.
         inputs: as for `optimize`.
         evaluation: as for `optimize`.
         policy: screen, measure or report: how thoroughly.

@@ -138,7 +138,8 @@ def judge_command(
 ) -> None:  # fmt: skip
     """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
 
-    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors.
+    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors, or Python
+    that defines ModelNew (or a function of the reference's name): witnessed, since its own code runs where it is timed.
     `kernelwright show SOURCE --skeleton` prints one to start from. Exit status 0: it passed, 1: it did not.
     """
     with Progress(err) as progress:

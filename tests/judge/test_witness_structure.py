@@ -14,6 +14,7 @@ from kernelwright.judge.witness.structure import (
     Output,
     Wrong,
     check_tensor,
+    dense,
     leaves_of,
     meets,
     overlap,
@@ -36,7 +37,12 @@ def _with_method() -> torch.Tensor:
 
 def _batched() -> Any:
     kept: list[Any] = []
-    torch.vmap(lambda t: kept.append(t) or t)(torch.ones(2, 4, 6))
+
+    def keep(tensor: Any) -> Any:
+        kept.append(tensor)
+        return tensor
+
+    torch.vmap(keep)(torch.ones(2, 4, 6))
     return kept[0]
 
 
@@ -133,3 +139,9 @@ def test_strides_of_single_elements_say_nothing() -> None:
     assert row_major((2, 3, 4)) == (12, 4, 1)
     assert same_strides((1, 3), (99, 1), (3, 1))
     assert not same_strides((2, 3), (99, 1), (3, 1))
+
+
+def test_strides_of_axes_in_another_order() -> None:
+    for shape, order in (((2, 3, 4), (0, 2, 1)), ((5, 1, 7), (2, 0, 1)), ((3,), (0,)), ((), ())):
+        tensor = torch.empty([shape[axis] for axis in order]).permute([order.index(axis) for axis in range(len(order))])
+        assert dense(shape, order) == tensor.stride()

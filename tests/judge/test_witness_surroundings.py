@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ def _other_code(result: object, tree: object, where: str = "") -> list[object]:
 
 
 THREADS = torch.get_num_threads()
-CHANGES = {
+CHANGES: dict[str, Callable[[], Any]] = {
     "matmul precision": lambda: _set(
         lambda: torch.set_float32_matmul_precision("medium"), lambda: torch.set_float32_matmul_precision("highest")
     ),
@@ -93,7 +94,7 @@ CHANGES = {
 def test_a_change_is_named(words: str) -> None:
     around = Surroundings()
     assert around.changes() == []
-    with CHANGES[words]():  # type: ignore[no-untyped-call]
+    with CHANGES[words]():
         found = around.changes()
     assert any(words in text for text in found), found
     assert around.changes() == []

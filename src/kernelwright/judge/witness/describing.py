@@ -24,7 +24,7 @@ _known: weakref.WeakKeyDictionary[Session, dict[str, Any]] = weakref.WeakKeyDict
 
 
 def describe(session: Session) -> dict[str, Any]:
-    """Returns the reference's form as JSON data: arguments of constructor and call, state, tree, strides, aliases.
+    """Returns the reference's form as JSON data: arguments of constructor and call, state, tree, axes, aliases.
 
     Raises:
         SourceError: when an argument cannot be handed to another process.
@@ -49,12 +49,17 @@ def _describe(session: Session) -> dict[str, Any]:
         "fixed": _fixed(reference.arguments_with(inputs)),
         "state": _names(module),
         "tree": tree_of(result),
-        "strides": [list(t.stride()) for t in outputs],
+        "orders": [_order(t) for t in outputs],
         "aliases": [any(low <= t.data_ptr() < high for low, high in memory) for t in outputs],
         "threads": session.target.threads,
         "device": "cpu",
         "memory_bytes": _memory(session),
     }
+
+
+def _order(tensor: torch.Tensor) -> list[int]:
+    """Axes from the outermost in memory to the innermost: holds at other sizes as well."""
+    return sorted(range(tensor.dim()), key=lambda axis: (-tensor.stride(axis), axis))
 
 
 def _state(module: torch.nn.Module) -> list[torch.Tensor]:

@@ -72,10 +72,10 @@ class _Witnessed(_Examination):
     def run_witnessed(self) -> Failure | Judgement:
         """Returns the judgement, or why there is none."""
         self.slots.restore_guards()
-        self._pair = self.session.rng.permutation(self.slots.count)[:2].tolist()
-        self._spares, stamps = _spares_of(self.session)
-        self.witness = self._start(stamps)
+        self._spares, self._stamps = _spares_of(self.session)
         try:
+            self.witness = self._witness()
+            self._pair = self.session.rng.permutation(self.slots.count)[:2].tolist()
             self._first_contents()
             self.witness.load(self.candidate.sources)
             outcome = self._judge(self.witness)  # type: ignore[arg-type]
@@ -87,13 +87,16 @@ class _Witnessed(_Examination):
             self.witness.close()
             self._spares.begin()
 
-    def _start(self, stamps: Region) -> Witness:
-        slots = self.slots
-        confined = self._spares.take()
-        setup = setup_of(slots, stamps, describe(self.session))
-        left_s = max(1.0, self.deadline - time.monotonic())
+    def _witness(self) -> Witness:
+        """A process for these slots, without the candidate."""
+        slots, session = self.slots, self.session
         return Witness(
-            confined, slots, stamps, setup, load_deadline_s=left_s, call_deadline_s=self.policy.call_deadline_s
+            self._spares.take(),
+            slots,
+            self._stamps,
+            setup_of(slots, self._stamps, describe(session)),
+            load_deadline_s=max(1.0, self.deadline - time.monotonic()),
+            call_deadline_s=self.policy.call_deadline_s,
         )
 
     def _first_contents(self) -> None:

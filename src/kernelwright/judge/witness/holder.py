@@ -48,8 +48,8 @@ class Holder:
         self._init = from_json(setup["init"])
         self._fixed = [from_json(item) for item in setup["fixed"]]
         self._outputs = [
-            Output(place.name, place.shape, place.dtype, tuple(strides), engine.device, bool(alias))
-            for place, strides, alias in zip(memory.outputs, setup["strides"], setup["aliases"], strict=True)
+            Output(p.name, p.shape, p.dtype, structure.dense(p.shape, order), engine.device, bool(alias))
+            for p, order, alias in zip(memory.outputs, setup["orders"], setup["aliases"], strict=True)
         ]
         self._places = {str(name): memory.parameters[index] for name, index, _ in setup["state"]}
         self._wanted = {

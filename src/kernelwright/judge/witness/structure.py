@@ -156,6 +156,12 @@ def meets(extent: Extent, others: Sequence[Extent]) -> Extent | None:
     return next((o for o in others if o.start < extent.end and extent.start < o.end), None)
 
 
+def dense(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Returns the strides, in elements, of a tensor without gaps whose axes lie in that order, outermost first."""
+    inner = row_major([shape[axis] for axis in order])
+    return tuple(inner[list(order).index(axis)] for axis in range(len(shape)))
+
+
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the strides of a contiguous tensor, in elements."""
     strides: list[int] = []
