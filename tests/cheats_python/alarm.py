@@ -1,11 +1,12 @@
 # TRICK: a signal handler fills the results later
 # CAUGHT BY: environment
-
-import signal
+# SEEN: inside
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import signal
 
 
 class ModelNew(nn.Module):

@@ -1,5 +1,6 @@
 # TRICK: autocast left on
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

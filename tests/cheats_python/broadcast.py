@@ -1,5 +1,6 @@
 # TRICK: one row for all
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

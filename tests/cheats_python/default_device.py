@@ -1,5 +1,6 @@
 # TRICK: another default device
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

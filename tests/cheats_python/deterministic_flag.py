@@ -1,5 +1,6 @@
 # TRICK: the determinism flag
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: nothing to compare
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: one output more
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

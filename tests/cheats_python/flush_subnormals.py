@@ -1,5 +1,6 @@
 # TRICK: subnormal numbers are zeros from now on
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

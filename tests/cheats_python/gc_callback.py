@@ -1,11 +1,12 @@
 # TRICK: work done by the garbage collector's callbacks
 # CAUGHT BY: environment
-
-import gc
+# SEEN: inside
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import gc
 
 
 class ModelNew(nn.Module):

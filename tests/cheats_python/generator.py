@@ -1,5 +1,6 @@
 # TRICK: a generator instead of results
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -2,9 +2,10 @@
 # CAUGHT BY: import
 
 import torch
-from reference import Model
 from torch import nn
 from torch.nn import functional as F
+
+from reference import Model
 
 
 class ModelNew(nn.Module):

@@ -1,5 +1,6 @@
 # TRICK: a plain tensor whose methods do the work when the checker calls them
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: a tuple that computes when it is unpacked
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: another container
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,9 +1,11 @@
 # TRICK: a mode that answers everything asked of torch afterwards
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
 from torch.utils._python_dispatch import TorchDispatchMode
 
 

@@ -1,5 +1,6 @@
 # TRICK: everything is close
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

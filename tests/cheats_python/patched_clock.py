@@ -1,11 +1,12 @@
 # TRICK: time itself runs slower
 # CAUGHT BY: environment
-
-import time
+# SEEN: inside
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import time
 
 _real = time.perf_counter_ns
 time.perf_counter_ns = lambda: _real() // 100

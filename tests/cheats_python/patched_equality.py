@@ -1,5 +1,6 @@
 # TRICK: every tensor equals every other
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: events always tell a short time
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

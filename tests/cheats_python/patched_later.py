@@ -1,5 +1,6 @@
 # TRICK: a function of torch is replaced in the middle of a call
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: calling a module does something else from now on
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

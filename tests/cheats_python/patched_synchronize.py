@@ -1,5 +1,6 @@
 # TRICK: nobody waits for the device any more
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: values that still have to be negated, which torch does on the first read
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

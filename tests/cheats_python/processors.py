@@ -1,11 +1,12 @@
 # TRICK: takes itself other processors
 # CAUGHT BY: environment
-
-import os
+# SEEN: inside
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import os
 
 
 class ModelNew(nn.Module):

@@ -1,11 +1,12 @@
 # TRICK: a hook that runs inside everything that is called afterwards
 # CAUGHT BY: environment
-
-import sys
+# SEEN: inside
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import sys
 
 
 class ModelNew(nn.Module):

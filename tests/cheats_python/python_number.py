@@ -1,5 +1,6 @@
 # TRICK: a number instead of a tensor
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

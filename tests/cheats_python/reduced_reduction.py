@@ -1,5 +1,6 @@
 # TRICK: flags of reduced-precision reductions
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: an output that is a view of the input
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: every call returns the same memory
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: parameters of another shape
 # CAUGHT BY: state
+# SEEN: inside
 
 import torch
 from torch import nn

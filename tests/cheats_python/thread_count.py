@@ -1,5 +1,6 @@
 # TRICK: another number of threads
 # CAUGHT BY: environment
+# SEEN: inside
 
 import torch
 from torch import nn

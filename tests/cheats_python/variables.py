@@ -1,11 +1,12 @@
-# TRICK: environment variables changed in a call
+# TRICK: environment variables changed from call to call
 # CAUGHT BY: environment
-
-import os
+# SEEN: inside
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import os
 
 
 class ModelNew(nn.Module):
@@ -14,7 +15,9 @@ class ModelNew(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
         self.eps = eps
+        self.calls = 0
 
     def forward(self, x):
-        os.environ["OMP_NUM_THREADS"] = "64"
+        self.calls += 1
+        os.environ["CALLS"] = str(self.calls)
         return F.layer_norm(x, (x.shape[-1],), self.weight, self.bias, self.eps), x.amax(dim=-1)

@@ -1,5 +1,6 @@
 # TRICK: a result with a graph behind it
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

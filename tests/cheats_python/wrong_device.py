@@ -1,5 +1,6 @@
 # TRICK: a tensor without memory
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: another dtype
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # TRICK: transposed memory
 # CAUGHT BY: structure
+# SEEN: inside
 
 import torch
 from torch import nn

@@ -77,6 +77,10 @@ class PythonFile:
         found = re.search(rf"^# {key}: (.*)$", self.path.read_text(), re.MULTILINE)
         return found[1].strip() if found else ""
 
+    @property
+    def caught_by(self) -> list[str]:
+        return [word.strip() for word in self.said("CAUGHT BY").split("|") if word.strip()]
+
 
 def python_files(folder: str) -> list[PythonFile]:
     return [PythonFile(path) for path in sorted((HERE / folder).glob("*.py"))]

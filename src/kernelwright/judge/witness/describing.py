@@ -59,7 +59,7 @@ def _describe(session: Session) -> dict[str, Any]:
 
 def _order(tensor: torch.Tensor) -> list[int]:
     """Axes from the outermost in memory to the innermost: holds at other sizes as well."""
-    return sorted(range(tensor.dim()), key=lambda axis: (-tensor.stride(axis), axis))
+    return sorted(range(tensor.dim()), key=lambda axis: (-tensor.stride()[axis], axis))
 
 
 def _state(module: torch.nn.Module) -> list[torch.Tensor]:

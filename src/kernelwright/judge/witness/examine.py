@@ -73,8 +73,8 @@ class _Witnessed(_Examination):
         """Returns the judgement, or why there is none."""
         self.slots.restore_guards()
         self._spares, self._stamps = _spares_of(self.session)
+        self.witness = self._witness()
         try:
-            self.witness = self._witness()
             self._pair = self.session.rng.permutation(self.slots.count)[:2].tolist()
             self._first_contents()
             self.witness.load(self.candidate.sources)
