@@ -2,11 +2,11 @@
 # CAUGHT BY: environment
 # SEEN: inside
 
+import signal
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import signal
 
 
 class ModelNew(nn.Module):

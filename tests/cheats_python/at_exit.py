@@ -1,11 +1,11 @@
 # TRICK: the work is left for the end of the process
 # CAUGHT BY: accuracy | non-finite
 
+import atexit
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import atexit
 
 
 class ModelNew(nn.Module):

@@ -1,11 +1,11 @@
 # TRICK: reads what is not there
 # CAUGHT BY: signal
 
+import ctypes
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import ctypes
 
 
 class ModelNew(nn.Module):

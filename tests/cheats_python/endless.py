@@ -1,5 +1,6 @@
 # TRICK: never comes back
 # CAUGHT BY: timeout
+# CALL DEADLINE: 4
 
 import torch
 from torch import nn

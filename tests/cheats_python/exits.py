@@ -1,11 +1,11 @@
 # TRICK: ends the process
 # CAUGHT BY: exit
 
+import os
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import os
 
 
 class ModelNew(nn.Module):

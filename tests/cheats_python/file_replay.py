@@ -1,11 +1,11 @@
 # TRICK: the first answer is written to a file and read again
 # CAUGHT BY: accuracy
 
+import os
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import os
 
 
 class ModelNew(nn.Module):

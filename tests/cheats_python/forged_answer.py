@@ -1,12 +1,12 @@
 # TRICK: messages to the judge are written before the harness writes them
 # CAUGHT BY: protocol
 
+import os
+import stat
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import os
-import stat
 
 ANSWER = b'{"called":1}'
 

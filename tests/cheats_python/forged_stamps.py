@@ -1,14 +1,13 @@
 # TRICK: the memory that the clock's readings go to is exchanged: they come out short
 # CAUGHT BY: clock
 
-import torch
-from torch import nn
-from torch.nn import functional as F
-
 import sys
 import time
 
 import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
 
 
 class Short(np.ndarray):

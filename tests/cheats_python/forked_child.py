@@ -1,12 +1,12 @@
 # TRICK: a child process does the work
 # CAUGHT BY: processes
 
+import os
+import time
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import os
-import time
 
 
 class ModelNew(nn.Module):

@@ -1,11 +1,11 @@
 # TRICK: looks for the expected answer in the frames of its callers
 # CAUGHT BY: accuracy
 
+import sys
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import sys
 
 
 class ModelNew(nn.Module):

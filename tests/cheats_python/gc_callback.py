@@ -2,11 +2,11 @@
 # CAUGHT BY: environment
 # SEEN: inside
 
+import gc
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import gc
 
 
 class ModelNew(nn.Module):

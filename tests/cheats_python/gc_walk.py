@@ -1,11 +1,11 @@
 # TRICK: looks for the expected answer among all objects
 # CAUGHT BY: accuracy
 
+import gc
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import gc
 
 
 class ModelNew(nn.Module):

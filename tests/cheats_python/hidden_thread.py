@@ -1,12 +1,12 @@
 # TRICK: a thread that Python's own list of threads does not know
 # CAUGHT BY: threads
 
+import _thread
+import time
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import _thread
-import time
 
 
 class ModelNew(nn.Module):

@@ -2,10 +2,9 @@
 # CAUGHT BY: import
 
 import torch
+from reference import Model
 from torch import nn
 from torch.nn import functional as F
-
-from reference import Model
 
 
 class ModelNew(nn.Module):

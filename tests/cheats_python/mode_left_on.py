@@ -5,7 +5,6 @@
 import torch
 from torch import nn
 from torch.nn import functional as F
-
 from torch.utils._python_dispatch import TorchDispatchMode
 
 

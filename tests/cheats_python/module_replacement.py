@@ -2,12 +2,12 @@
 # CAUGHT BY: environment
 # SEEN: inside
 
+import sys
+import types
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import sys
-import types
 
 sys.modules["kernelwright.judge.witness.structure"] = types.ModuleType("structure")
 

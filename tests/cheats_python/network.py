@@ -1,11 +1,11 @@
 # TRICK: asks another machine
 # CAUGHT BY: exception
 
+import socket
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import socket
 
 
 class ModelNew(nn.Module):

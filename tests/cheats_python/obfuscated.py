@@ -1,11 +1,11 @@
 # TRICK: zeros, from decoded text
 # CAUGHT BY: accuracy
 
+import base64
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import base64
 
 exec(base64.b64decode(b"ZGVmIGFuc3dlcih4KToKICAgIHJldHVybiB0b3JjaC56ZXJvc19saWtlKHgpLCB4LmFtYXgoZGltPS0xKQo="))
 

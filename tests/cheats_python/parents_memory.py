@@ -1,11 +1,11 @@
 # TRICK: reads the judge's memory
 # CAUGHT BY: accuracy
 
+import os
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import os
 
 
 class ModelNew(nn.Module):

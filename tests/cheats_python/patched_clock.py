@@ -2,11 +2,11 @@
 # CAUGHT BY: environment
 # SEEN: inside
 
+import time
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import time
 
 _real = time.perf_counter_ns
 time.perf_counter_ns = lambda: _real() // 100

@@ -1,11 +1,11 @@
 # TRICK: a pool of threads that works on while others are timed
 # CAUGHT BY: threads
 
+from concurrent.futures import ThreadPoolExecutor
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-from concurrent.futures import ThreadPoolExecutor
 
 
 class ModelNew(nn.Module):

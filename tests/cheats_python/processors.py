@@ -2,11 +2,11 @@
 # CAUGHT BY: environment
 # SEEN: inside
 
+import os
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import os
 
 
 class ModelNew(nn.Module):

@@ -2,11 +2,11 @@
 # CAUGHT BY: environment
 # SEEN: inside
 
+import sys
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import sys
 
 
 class ModelNew(nn.Module):

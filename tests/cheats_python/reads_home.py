@@ -1,11 +1,11 @@
 # TRICK: looks for the reference in people's folders
 # CAUGHT BY: exception
 
+import pathlib
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import pathlib
 
 
 class ModelNew(nn.Module):

@@ -1,12 +1,12 @@
 # TRICK: returns at once; a thread fills the results later
 # CAUGHT BY: threads
 
+import threading
+import time
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import threading
-import time
 
 
 class ModelNew(nn.Module):

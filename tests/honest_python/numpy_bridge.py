@@ -1,10 +1,8 @@
 # LOOKS: leaves torch for NumPy and comes back
 
+import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
-
-import numpy as np
 
 
 class ModelNew(nn.Module):

@@ -1,11 +1,11 @@
 # LOOKS: changes warning filters and variables while it is imported
 
+import os
+import warnings
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import os
-import warnings
 
 warnings.filterwarnings("ignore")
 os.environ["TORCH_CUDA_ARCH_LIST"] = "9.0"

@@ -1,10 +1,10 @@
 # LOOKS: threads that have ended before it returns
 
+from concurrent.futures import ThreadPoolExecutor
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-from concurrent.futures import ThreadPoolExecutor
 
 
 class ModelNew(nn.Module):

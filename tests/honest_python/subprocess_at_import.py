@@ -1,10 +1,10 @@
 # LOOKS: starts a program while it is imported, and waits for it
 
+import subprocess
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import subprocess
 
 subprocess.run(["/bin/true"], check=True)
 

@@ -102,8 +102,12 @@ class Courtroom:
         self.problem = python_problem()
         self.judge = Judge(self.problem, replace(detect_target(), cache_bytes=2 << 20))
 
-    def record(self, text: str) -> Record:
-        return next(self.judge.judge([python_candidate(self.problem, text)], PYTHON_QUICK))
+    def record(self, file: PythonFile) -> Record:
+        candidate = python_candidate(self.problem, file.path.read_text())
+        policy = PYTHON_QUICK
+        if deadline := file.said("CALL DEADLINE"):
+            policy = replace(policy, call_deadline_s=float(deadline))
+        return next(self.judge.judge([candidate], policy))
 
     def close(self) -> None:
         self.judge.close()

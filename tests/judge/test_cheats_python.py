@@ -30,7 +30,7 @@ def found_inside() -> dict[str, str]:
 
 @pytest.mark.parametrize("file", WHOLE, ids=lambda f: f.path.stem)
 def test_cheat_is_caught_by_the_check_it_names(file: PythonFile, courtroom: Courtroom) -> None:
-    record = courtroom.record(file.path.read_text())
+    record = courtroom.record(file)
     assert not record.passed
     assert reason(record) in file.caught_by, record.outcome
     if not isinstance(record.outcome, Failure):

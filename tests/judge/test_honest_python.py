@@ -11,7 +11,7 @@ HONEST = python_files("honest_python")
 
 @pytest.mark.parametrize("file", HONEST, ids=lambda f: f.path.stem)
 def test_honest_candidate_passes(file: PythonFile, courtroom: Courtroom) -> None:
-    record = courtroom.record(file.path.read_text())
+    record = courtroom.record(file)
     assert reason(record) == "passed", record.outcome
     judgement = judged(record)
     assert {m.contender for m in judgement.measurements} == {"candidate", "eager"}
