@@ -70,8 +70,10 @@ WATCHED_CLASSES: tuple[type, ...] = (
     torch.Tensor, _C.TensorBase, torch.nn.Module, torch.nn.Parameter, torch.cuda.Event, torch.cuda.Stream,
     torch.cuda.CUDAGraph, torch.autograd.Function,
 )  # fmt: skip
-REPLACED_BY_TORCH = frozenset(("torch.manual_seed", "torch.nn.modules.module.Module.__init__"))
-"""What torch's own compiler replaces when it is imported and used; neither has a part in the judgement."""
+REPLACED_BY_TORCH = frozenset(
+    ("torch.manual_seed", *(f"torch.nn.modules.module.Module.{name}" for name in ("__init__", "__setstate__")))
+)
+"""What torch's own compiler replaces when it is imported and used; none has a part in the judgement."""
 OUR_MODULES = ("kernelwright.judge.witness", "kernelwright.reference_program")
 
 
