@@ -36,5 +36,7 @@ class ModelNew(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        time.sleep(0.003)
+        until = time.process_time() + 0.004
+        while time.process_time() < until:
+            pass
         return F.layer_norm(x, (x.shape[-1],), self.weight, self.bias, self.eps), x.amax(dim=-1)

@@ -13,10 +13,18 @@ import pytest
 import torch
 
 from kernelwright.errors import SourceError
-from kernelwright.judge.runner import RunnerStopped
+from kernelwright.judge.integrity import block_time_us, clock_fault
+from kernelwright.judge.runner import Block, RunnerStopped
 from kernelwright.judge.witness import channel, observing
 from kernelwright.judge.witness.handover import describe_tree, from_json, to_json, tree_of
-from kernelwright.judge.witness.witness import ROOM, ROOM_NS, Allowance, _failure_of
+from kernelwright.judge.witness.witness import (
+    ROOM,
+    ROOM_NS,
+    Allowance,
+    _failure_of,
+    by_the_judges_clock,
+    was_interrupted,
+)
 
 
 @pytest.fixture
@@ -113,6 +121,34 @@ def test_time_in_the_judges_own_part_counts_beyond_what_is_usual() -> None:
     hidden = 5e7
     assert usual.excess(hidden, 0, 10) == pytest.approx(hidden - ROOM * 1.1e5 - ROOM_NS)
     assert usual.excess(0, hidden, 10) == pytest.approx(hidden - ROOM * 3e5 - ROOM_NS)
+
+
+def _block(stamps: list[tuple[int, int]], received: int) -> Block:
+    columns = np.asarray(stamps, dtype=np.int64)
+    return Block(columns[:, 0], columns[:, 1], 0, received)
+
+
+def test_only_time_without_a_processor_is_an_interruption() -> None:
+    ms = 1_000_000
+    short = _block([(ms, 2 * ms), (40 * ms, 41 * ms)], 50 * ms)
+    assert clock_fault(short) is not None
+    assert was_interrupted(short, 2 * ms, 1)
+    assert not was_interrupted(short, 45 * ms, 2)
+    whole = by_the_judges_clock(short)
+    assert clock_fault(whole) is None
+    assert int((whole.ends - whole.starts).sum()) == 50 * ms
+    assert block_time_us(whole, 0, 0.0) == pytest.approx(25_000)
+    for stamps in ([(2 * ms, ms)], [(-ms, ms)], [(ms, 60 * ms)], [(5 * ms, 6 * ms), (ms, 2 * ms)]):
+        assert not was_interrupted(_block(stamps, 50 * ms), 0, 1)
+    assert not was_interrupted(Block(np.empty(0, np.int64), np.empty(0, np.int64), 0, 50 * ms), 0, 1)
+
+
+def test_processor_time_is_seen_from_outside() -> None:
+    before = observing.processor_ns(os.getpid())
+    used = time.process_time()
+    while time.process_time() < used + 0.02:
+        pass
+    assert observing.processor_ns(os.getpid()) - before >= 20_000_000
 
 
 def test_a_failure_from_a_stranger_is_cut_to_words() -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.examine import Unfit
+from kernelwright.judge.integrity import CLOCK_SHARE, clock_fault
 from kernelwright.judge.runner import MAX_CALLS, Block, RunnerStopped
 from kernelwright.judge.slots import POISONS, Region, Slots
 from kernelwright.judge.witness import channel, observing
@@ -30,6 +31,8 @@ from kernelwright.types import Failure, SourceFile, Stage
 STAGES: tuple[Stage, ...] = ("load", "run")
 EMPTY_BLOCKS, TRIAL_BLOCKS, TRIAL_CALLS = 15, 9, 16
 OPEN_DEADLINE_S = 60.0
+SPIN_NS = 1_000_000
+"""Processor time of threads that still spin after parallel regions."""
 ROOM, ROOM_NS = 1.5, 1_000_000.0
 """How much longer than usual the judge's own part may take before the rest counts as the candidate's time: a busy
 machine must not blame an honest one, nor threads that still spin after a parallel region. None of a candidate's code
@@ -64,6 +67,8 @@ class Spent:
     ready: int
     calls: int
     hand_in: int
+    processor: int
+    """Processor time of the calls, all threads together."""
 
 
 class Witness:
@@ -95,7 +100,7 @@ class Witness:
         self._load_deadline_s, self._call_deadline_s = load_deadline_s, call_deadline_s
         self._deadline_s = OPEN_DEADLINE_S
         self._allowance, self.latency_ns, self.moved = Allowance(), 0.0, False
-        self._loaded = False
+        self._loaded, self._threads = False, int(setup["threads"])
         self.accepted: tuple[str, ...] = ()
         """What loading the candidate changed in its own process, and could keep."""
         try:
@@ -160,7 +165,9 @@ class Witness:
         self._observe(slots)
         self._check(findings)
         excess = self._allowance.excess(spent.ready, spent.hand_in, len(slots))
-        return Block(block.starts, block.ends, block.sent, block.received + int(excess))
+        whole = Block(block.starts, block.ends, block.sent, block.received + int(excess))
+        interrupted = clock_fault(whole) and was_interrupted(whole, spent.processor, self._threads)
+        return by_the_judges_clock(whole) if interrupted else whole
 
     def _block(self, slots: Sequence[int]) -> tuple[Block, Spent, Any]:
         assert len(slots) <= MAX_CALLS
@@ -169,16 +176,22 @@ class Witness:
         self._result("ready", slots=list(slots), moved=self.moved, deadline=deadline)
         sent, ready_ns = time.monotonic_ns(), self._processor_ns() - before
         called = self._ask("go", deadline=deadline).get("called")
-        received, before = time.monotonic_ns(), self._processor_ns()
+        received, after = time.monotonic_ns(), self._processor_ns()
         findings = self._result("hand in", deadline=deadline)
-        ended, hand_in_ns = time.monotonic_ns(), self._processor_ns() - before
+        ended, hand_in_ns = time.monotonic_ns(), self._processor_ns() - after
         self._result("rest", deadline=deadline)
         self._stop()
         if called != len(slots):
             raise self._broken("it answered another block than it was sent")
         stamps = np.frombuffer(self._stamps.map, dtype=np.int64, count=2 * len(slots)).reshape(-1, 2).copy()
         block = Block(stamps[:, 0], stamps[:, 1], sent, received)
-        return block, Spent(min(sent - begun, ready_ns), received - sent, min(ended - received, hand_in_ns)), findings
+        spent = Spent(
+            ready=min(sent - begun, ready_ns),
+            calls=received - sent,
+            hand_in=min(ended - received, hand_in_ns),
+            processor=after - before - ready_ns,
+        )
+        return block, spent, findings
 
     def _processor_ns(self) -> int:
         return observing.processor_ns(self.process)
@@ -295,6 +308,29 @@ class Witness:
     def close(self) -> None:
         """Ends the process with everything that it started; harmless when done before."""
         self._confined.close()
+
+
+def was_interrupted(block: Block, processor_ns: int, threads: int) -> bool:
+    """Tells whether what the stamps leave unexplained is time in which the process had no processor.
+
+    On a busy machine that is so for most blocks. Stamps that no clock can have given, or that come to less than the
+    processor time, are left as they are: the clock's check names them.
+    """
+    elapsed, explained = block.received - block.sent, int((block.ends - block.starts).sum())
+    plausible = (
+        len(block.starts) > 0
+        and block.sent <= block.starts[0]
+        and block.ends[-1] <= block.received
+        and bool((block.ends >= block.starts).all())
+        and bool((block.starts[1:] >= block.ends[:-1]).all())
+    )
+    return plausible and processor_ns <= threads * explained + SPIN_NS + CLOCK_SHARE * elapsed
+
+
+def by_the_judges_clock(block: Block) -> Block:
+    """Returns the block with all of its time shared out evenly between its calls: none is left unexplained."""
+    edges = np.linspace(block.sent, block.received, len(block.starts) + 1).astype(np.int64)
+    return Block(edges[:-1], edges[1:], block.sent, block.received)
 
 
 def setup_of(slots: Slots, stamps: Region, described: Mapping[str, Any]) -> dict[str, Any]:
