@@ -74,5 +74,5 @@ def test_a_file_without_what_it_should_define_is_the_users_fault(tmp_path: Path)
         candidate_from_file(python_problem(), file)
     with pytest.raises(UserError, match="there is no file"):
         candidate_from_file(python_problem(), tmp_path / "none.py")
-    with pytest.raises(UserError, match=r"\.cpp or \.py"):
+    with pytest.raises(UserError, match=r"\.cpp, \.cu or \.py"):
         candidate_from_file(python_problem(), tmp_path / "kernel.txt")

@@ -18,6 +18,7 @@ from kernelwright.types import Artifact, Candidate, Failure, Problem, Target
 GROUP = "kernelwright.languages"
 BUILT_IN = (
     EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),
+    EntryPoint("cuda", "kernelwright.languages.cuda:Cuda", GROUP),
     EntryPoint("python", "kernelwright.languages.python:Python", GROUP),
 )
 """In order of priority: a plug-in cannot take a built-in language's name."""
