@@ -77,8 +77,9 @@ def judge_kernel(
 
     Args:
         source: as for `optimize`.
-        kernel_file: C++ with one `extern "C"` function whose parameters are named as the problem's tensors, or CUDA
-            C++ (.cu) with a comment that says how its kernels are started; that is judged on this machine's GPU.
+        kernel_file: C++ with one `extern "C"` function whose parameters are named as the problem's tensors, CUDA C++
+            (.cu) with a comment that says how its kernels are started (judged on this machine's GPU), or Python (.py)
+            that defines `ModelNew` or a function of the reference's name.
         inputs: as for `optimize`.
         evaluation: as for `optimize`.
         device: as for `optimize`; empty: what the file is for.

@@ -108,6 +108,10 @@ class Reference:
         result = _user_code("the reference", lambda: module(*self.arguments_with(tensors)))
         return outputs_of(result)
 
+    def initial_arguments(self) -> tuple[object, ...]:
+        """Returns what the class is made with."""
+        return _as_args(self._initial())
+
     def _initial(self) -> object:
         return getattr(self._module, "get_init_inputs", list)()
 

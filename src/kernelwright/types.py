@@ -189,6 +189,11 @@ class Candidate:
     parents: tuple[str, ...] = note(default=())
     """Digests of the candidates that this one came from."""
 
+    @property
+    def witnessed(self) -> bool:
+        """True for a candidate whose author's own Python runs where it is measured; all others are sealed."""
+        return self.language == "python"
+
 
 @value
 class Parameter:

@@ -12,6 +12,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge import checkers
 from kernelwright.judge.examine import examine
 from kernelwright.judge.session import Session
+from kernelwright.judge.witness.examine import examine_witnessed
 from kernelwright.process import Emit, serve
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Problem, Target
 
@@ -33,7 +34,8 @@ def prepare(emit: Emit, *, policy: Policy) -> tuple[str, ...]:
 
 def judge(emit: Emit, *, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:
     """Judges one built candidate."""
-    return examine(_session(), candidate, artifact, policy)
+    look = examine_witnessed if candidate.witnessed else examine
+    return look(_session(), candidate, artifact, policy)
 
 
 def check_memory(

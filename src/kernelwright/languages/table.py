@@ -20,6 +20,7 @@ BUILT_IN = (
     EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),
     EntryPoint("cuda", "kernelwright.languages.cuda:Cuda", GROUP),
     EntryPoint("library", "kernelwright.languages.library:Library", GROUP),
+    EntryPoint("python", "kernelwright.languages.python:Python", GROUP),
 )
 """In order of priority: a plug-in cannot take a built-in language's name."""
 

@@ -20,6 +20,8 @@ __all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "nois
 
 SHOWN = 200
 """Candidates that the page lists; more are counted, and stay in the store."""
+WITNESSED = " (witnessed)"
+"""Beside what passed although its author's own Python ran in the measured process."""
 PAGES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -74,7 +76,7 @@ def _line(rank: int, row: Row) -> Line:
         schedule=" ".join(f"{name}={choice}" for name, choice in row.candidate.point) or "as written",
         author=row.candidate.author,
         policy=policy,
-        outcome=outcome_name(record),
+        outcome=outcome_name(record) + (WITNESSED if row.candidate.witnessed and record.passed else ""),
         passed=record.passed,
         speedup=f"{comparison.speedup:.2f}x" if comparison else "",
         interval=f"{comparison.low:.2f} to {comparison.high:.2f}" if comparison else "",
