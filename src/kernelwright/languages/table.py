@@ -16,7 +16,11 @@ from kernelwright.errors import UserError
 from kernelwright.types import Artifact, Candidate, Failure, Problem, Target
 
 GROUP = "kernelwright.languages"
-BUILT_IN = (EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),)
+BUILT_IN = (
+    EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),
+    EntryPoint("triton", "kernelwright.languages.triton:Triton", GROUP),
+    EntryPoint("cutile", "kernelwright.languages.cutile:Cutile", GROUP),
+)
 """In order of priority: a plug-in cannot take a built-in language's name."""
 
 
