@@ -24,6 +24,11 @@ REQUEST, OUTCOME, CUBIN, SOURCES = "request.json", "outcome.json", "kernel.cubin
 LIMITS = Limits(time_s=120.0, memory_bytes=8 << 30)
 """Compilers of tile languages map several GiB of address space before they use any of it."""
 DETAIL_LIMIT = 20_000
+WITHOUT_TORCH = (
+    "import runpy, sys; sys.modules['torch'] = None; sys.argv = sys.argv[1:]; "
+    "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+)
+"""Compilers look for torch to know its dtypes; importing it takes longer than everything else together."""
 PACKAGES = Path(kernelwright.__file__).resolve().parents[1]
 
 
@@ -74,8 +79,23 @@ def write_sources(candidate: Candidate, folder: Path) -> None:
         path.write_text(source.text, newline="")
 
 
-def run_module(module: str, folder: Path, *, limits: Limits, environment: tuple[tuple[str, str], ...] = ()) -> Ended:
-    """Runs one of our modules on a folder, with bounds and a clean environment, and returns how it ended."""
+def run_module(
+    module: str,
+    folder: Path,
+    *,
+    limits: Limits,
+    torch: bool = False,
+    environment: tuple[tuple[str, str], ...] = (),
+) -> Ended:
+    """Runs one of our modules on a folder, with bounds and a clean environment, and returns how it ended.
+
+    Args:
+        module: its name.
+        folder: its one argument, and where it runs.
+        limits: what it may use.
+        torch: whether it needs torch.
+        environment: further variables.
+    """
     private = folder / "temporary"
     private.mkdir(exist_ok=True)
     variables = {
@@ -89,7 +109,7 @@ def run_module(module: str, folder: Path, *, limits: Limits, environment: tuple[
         **dict(environment),
     }
     command = ["/usr/bin/env", *(f"{name}={text}" for name, text in variables.items())]
-    command += [sys.executable, "-P", "-m", module, str(folder)]
+    command += [sys.executable, "-P", *(["-m"] if torch else ["-c", WITHOUT_TORCH]), module, str(folder)]
     return run(command, folder=folder, temporary=private, limits=limits)
 
 
