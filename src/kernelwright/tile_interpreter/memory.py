@@ -1,0 +1,208 @@
+"""Global arrays as kernels see them, with an account of who touched each element.
+
+Races are found as happens-before race detectors do (the method of DJIT+ and FastTrack, with blocks in place of threads):
+two accesses of different blocks to one element, one of them a write and not both atomic, are a race unless a release by
+the first block after its access was acquired by the second before its own. Blocks run one after another, so only order
+that atomics make can be told from luck; an element remembers its last
+writer and whether one block or several have read it.
+Not here: what is loaded and stored (access.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelwright.tile_interpreter import dtypes
+from kernelwright.tile_interpreter.context import run
+from kernelwright.tile_interpreter.dtypes import Dtype
+from kernelwright.tile_interpreter.findings import TileFault
+from kernelwright.tile_interpreter.tiles import INT, OPERATIONS, made
+
+NOBODY, SEVERAL = -1, -2
+
+
+class Memory:
+    """One array in global memory.
+
+    Args:
+        name: the kernel's parameter, for messages.
+        base: what holds the elements; written in place.
+        dtype: the elements' type.
+        is_output: whether its contents are undefined until they are written.
+    """
+
+    def __init__(self, name: str, base: Any, dtype: Dtype, *, is_output: bool) -> None:
+        self.name, self.base, self.dtype, self.is_output = name, base, dtype, is_output
+        size = base.size
+        self.written = np.zeros(size, bool)
+        self.writer = np.full(size, NOBODY, np.int32)
+        self.writer_line = np.zeros(size, np.int32)
+        self.writer_moment = np.zeros(size, np.int64)
+        self.writer_atomic = np.zeros(size, bool)
+        self.reader = np.full(size, NOBODY, np.int32)
+        self.reader_line = np.zeros(size, np.int32)
+        self.reader_moment = np.zeros(size, np.int64)
+        self.released: dict[int, dict[int, int]] = {}
+        """For an element that was released: what each block had done by then, as its last moment."""
+
+    def read(self, flat: Any) -> Any:
+        """Returns the values of elements, by their numbers in row-major order."""
+        return dtypes.decode(self._flat()[flat], self.dtype)
+
+    def write(self, flat: Any, values: Any) -> None:
+        """Sets elements, by their numbers in row-major order."""
+        if self.base.flags.c_contiguous:
+            self.base.reshape(-1)[flat] = dtypes.encode(values, self.dtype)
+        else:
+            self.base[np.unravel_index(flat, self.base.shape)] = dtypes.encode(values, self.dtype)
+
+    def _flat(self) -> Any:
+        return self.base.reshape(-1)
+
+    # -------------------------------------------------------------------------- accounts
+
+    def note_read(self, flat: Any, *, atomic: bool = False) -> None:
+        """Enters a read of elements, and reports races with writes of other blocks."""
+        current = run()
+        moment = current.step()
+        _, line = current.place()
+        others = (self.writer[flat] != NOBODY) & (self.writer[flat] != current.number)
+        if atomic:
+            others &= ~self.writer_atomic[flat]
+        self._report(flat, others, self.writer, self.writer_line, self.writer_moment, "reads", "wrote", line)
+        if atomic:
+            return
+        before = self.reader[flat]
+        self.reader[flat] = np.where((before == NOBODY) | (before == current.number), current.number, SEVERAL)
+        self.reader_line[flat] = line
+        self.reader_moment[flat] = moment
+
+    def note_write(self, flat: Any, *, atomic: bool = False) -> None:
+        """Enters a write of elements, and reports races with accesses of other blocks."""
+        current = run()
+        moment = current.step()
+        _, line = current.place()
+        writers = (self.writer[flat] != NOBODY) & (self.writer[flat] != current.number)
+        if atomic:
+            writers &= ~self.writer_atomic[flat]
+        self._report(flat, writers, self.writer, self.writer_line, self.writer_moment, "writes", "wrote", line)
+        readers = (self.reader[flat] != NOBODY) & (self.reader[flat] != current.number)
+        self._report(flat, readers, self.reader, self.reader_line, self.reader_moment, "writes", "read", line)
+        self.writer[flat], self.writer_line[flat], self.writer_moment[flat] = current.number, line, moment
+        self.writer_atomic[flat] = atomic
+        self.written[flat] = True
+
+    def _report(
+        self, flat: Any, suspects: Any, who: Any, lines: Any, moments: Any, does: str, did: str, line: int
+    ) -> None:
+        if not suspects.any():
+            return
+        current = run()
+        known = current.known.get(current.number, {})
+        racing = np.asarray(flat)[suspects]
+        if known:
+            ordered = np.array([moments[at] <= known.get(int(who[at]), -1) for at in racing], bool)
+            racing = racing[~ordered]
+        if not racing.size:
+            return
+        first = int(racing[0])
+        place = np.unravel_index(first, self.base.shape)
+        other = f"block {_block_of(int(who[first]))}" if who[first] >= 0 else "several blocks"
+        message = (
+            f"{other} {did} {self.name}{list(map(int, place))} at line {int(lines[first])}, and this block {does} it without "
+            "an order between them; use atomics, or give every block elements of its own"
+        )
+        current.report(
+            "race", "error", message, line=line, other_line=int(lines[first]), count=int(racing.size), about=self.name
+        )
+
+    # ------------------------------------------------------------------------ synchronising
+
+    def synchronise(self, flat: Any, *, acquires: bool, releases: bool) -> None:
+        """Enters what an atomic operation orders between blocks."""
+        current = run()
+        own = current.known.setdefault(current.number, {})
+        for at in np.unique(flat).tolist():
+            if acquires:
+                for block, moment in self.released.get(at, {}).items():
+                    own[block] = max(own.get(block, -1), moment)
+            if releases:
+                kept = self.released.setdefault(at, {})
+                for block, moment in {**own, current.number: current.moment}.items():
+                    kept[block] = max(kept.get(block, -1), moment)
+
+
+def _block_of(number: int) -> tuple[int, int, int]:
+    x, y, _ = run().grid
+    return number % x, number // x % y, number // (x * y)
+
+
+class Array:
+    """A global array, or a slice of one, as a kernel's parameter."""
+
+    def __init__(self, memory: Memory, starts: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        self.memory, self.starts, self._shape = memory, starts, shape
+
+    @property
+    def dtype(self) -> Any:
+        """The elements' type."""
+        return self.memory.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self._shape)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes, which are known only at run time."""
+        return tuple(_number(size) for size in self._shape)
+
+    @property
+    def strides(self) -> tuple[Any, ...]:
+        """Elements from one index to the next, per dimension."""
+        item = self.memory.base.itemsize
+        return tuple(_number(stride // item) for stride in self.memory.base.strides)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes as plain numbers."""
+        return self._shape
+
+    def slice(self, axis: int, start: Any, stop: Any) -> Array:
+        """See ct.Array.slice."""
+        along = int(axis) % self.ndim
+        first, last = int(start), int(stop)
+        if not 0 <= first <= last <= self._shape[along]:
+            raise TileFault(
+                "out-of-bounds", f"the slice [{first}, {last}) of {self.memory.name} leaves its {self._shape[along]} elements"
+            )
+        starts = tuple(s + first if i == along else s for i, s in enumerate(self.starts))
+        shape = tuple(last - first if i == along else s for i, s in enumerate(self._shape))
+        return Array(self.memory, starts, shape)
+
+    def tiled_view(self, tile_shape: Any, *, padding_mode: Any = None, traversal_steps: Any = None) -> Any:
+        """See ct.Array.tiled_view."""
+        return OPERATIONS["Array.tiled_view"](self, tile_shape, padding_mode, traversal_steps)
+
+    def __getattr__(self, name: str) -> Any:
+        raise TileFault("uncovered", f"the interpreter does not cover Array.{name}")
+
+    def __getitem__(self, index: Any) -> Any:
+        raise TileFault("error", "arrays cannot be indexed; use ct.load or ct.gather")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TileFault("error", "arrays cannot be assigned to; use ct.store or ct.scatter")
+
+    def flat(self, indices: tuple[Any, ...]) -> Any:
+        """Returns the numbers of elements in row-major order, for indices that lie inside."""
+        shifted = tuple(np.asarray(i, np.int64) + s for i, s in zip(indices, self.starts, strict=True))
+        if not shifted:
+            return np.zeros((), np.int64)
+        return np.ravel_multi_index(np.broadcast_arrays(*shifted), self.memory.base.shape)
+
+
+def _number(size: int) -> Any:
+    return made(np.asarray(size), INT)
