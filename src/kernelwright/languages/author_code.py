@@ -10,11 +10,11 @@ time, memory, file size and processes, a clean environment, caches of the compil
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
 
-import kernelwright
 from kernelwright import codec
 from kernelwright.languages import cache
 from kernelwright.languages.bounded import Ended, Limits, run
@@ -29,7 +29,7 @@ WITHOUT_TORCH = (
     "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 )
 """Compilers look for torch to know its dtypes; importing it takes longer than everything else together."""
-PACKAGES = Path(kernelwright.__file__).resolve().parents[1]
+PACKAGES = Path(codec.__file__).resolve().parents[1]
 
 
 def build(
@@ -55,7 +55,9 @@ def build(
     if outcome is None:
         return _ended_badly(ended, limits)
     if isinstance(outcome, Failure):
-        return outcome if outcome.detail else replace(outcome, detail=ended.output[:DETAIL_LIMIT])
+        detail = outcome.detail or ended.output
+        told = detail if outcome.message in detail else f"{outcome.message}\n{detail}"
+        return replace(outcome, detail=told[:DETAIL_LIMIT])
     cubin = folder / CUBIN
     if not cubin.is_file():
         return Failure(stage="build", kind="compiler", message="the compiler left no cubin", detail=ended.output)
@@ -77,6 +79,7 @@ def write_sources(candidate: Candidate, folder: Path) -> None:
         path = folder / SOURCES / source.path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source.text, newline="")
+        os.utime(path, (0, 0))  # ptxas writes the time of the file into the line information
 
 
 def run_module(

@@ -248,8 +248,4 @@ def _variables(elf: ELFFile, symbols: list) -> tuple[Variable, ...]:  # type: ig
 
 
 def _is_wanted(symbol) -> bool:  # type: ignore[no-untyped-def]
-    return (
-        symbol["st_shndx"] == "SHN_UNDEF"
-        and bool(symbol.name)
-        and not WEAK_OF_THE_TOOLCHAIN.fullmatch(symbol.name)
-    )
+    return symbol["st_shndx"] == "SHN_UNDEF" and bool(symbol.name) and not WEAK_OF_THE_TOOLCHAIN.fullmatch(symbol.name)

@@ -1,11 +1,10 @@
 """The language `cutile`: Python files with @cuda.tile.kernel functions, compiled to one cubin by tileiras.
 
 A step names a kernel, binds its arrays and scalars in order and gives the `Constant` parameters by name in
-`Step.options`, together with `occupancy`, `opt_level` and `num_worker_warps` of that kernel. The artifact's plan is final:
-its symbols, blocks and arguments are the cubin's. The compiler's remarks (which instruction each load, store and product
-became) are in the artifact's log, by source line.
-Not here: cuda.tile itself, which runs in a process of its own (kernelwright.tiles.cutile_build), and the calling
-convention (cutile_plan.py).
+`Step.options`, together with `occupancy`, `opt_level` and `num_worker_warps` of that kernel. The artifact's plan is
+final: its symbols, blocks and arguments are the cubin's. The compiler's remarks (which instruction each load, store
+and product became) are in the artifact's log, by source line. Not here: cuda.tile itself, which runs in a process of
+its own (kernelwright.tiles.cutile_build), and the calling convention (cutile_plan.py).
 """
 
 from __future__ import annotations
@@ -50,6 +49,9 @@ class Cutile:
 
     name = "cutile"
     runs_author_code = True
+    """Its builds import what the author wrote, in a process of their own that must be jailed."""
+    makes_plan = True
+    """Its artifacts have a plan of their own."""
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self.limits = limits
@@ -72,7 +74,16 @@ class Cutile:
         except PlanFault as fault_found:
             return fault_found.failure()
         shapes = tuple((tensor.name, tensor.shape, tensor.dtype) for tensor in problem.arguments)
-        parts = (FORMAT, self.name, versions, candidate.sources, candidate.plan, candidate.options, shapes, problem.axes)
+        parts = (
+            FORMAT,
+            self.name,
+            versions,
+            candidate.sources,
+            candidate.plan,
+            candidate.options,
+            shapes,
+            problem.axes,
+        )
         return digest((*parts, target.architecture))
 
     def compile(self, problem: Problem, candidate: Candidate, target: Target, folder: Path) -> Artifact | Failure:

@@ -92,6 +92,12 @@ def signature(
             continue
         binding = arguments[parameter.name]
         if binding.kind in ("tensor", "workspace"):
+            if "Scalar" in parameter.annotation:
+                message = (
+                    f"{matched.where}: argument {binding.name!r} is a {binding.kind} in the plan and a number "
+                    f"({parameter.annotation}) in the source"
+                )
+                raise PlanFault(message, kind="type", location=f"{matched.kernel.path}:{parameter.line}")
             array = array_of(problem, candidate, binding, matched.where)
             twice = bound.count(binding.name) > 1
             parameters.append(_aliased(array, binding.name if twice else ""))
@@ -127,11 +133,12 @@ def array_of(problem: Problem, candidate: Candidate, binding: Binding, where: st
         ctype = binding.ctype.removeprefix("const ")
         if binding.name not in sizes or ctype not in DTYPES:
             raise PlanFault(f"{where}: {binding.name!r} is no workspace of the plan, or {ctype!r} no element type")
-        dtype, shape, names = DTYPES[ctype], (sizes[binding.name] // CTYPE_BYTES[ctype],), ("",)
+        dtype, names = DTYPES[ctype], [""]
+        shape: tuple[int, ...] = (sizes[binding.name] // CTYPE_BYTES[ctype],)
     else:
         tensor = spec_of(problem, binding, where)
         dtype, shape = tensor.dtype, tensor.shape
-        names = tuple(axis_of(problem, tensor.name, dimension) for dimension in range(len(shape)))
+        names = [axis_of(problem, tensor.name, dimension) for dimension in range(len(shape))]
     largest = {axis.name: axis.high for axis in problem.axes}
     if math.prod(largest.get(name, size) for name, size in zip(names, shape, strict=True)) > LARGEST_INDEX:
         raise PlanFault(f"{where}: {binding.name!r} has more elements than 32-bit indices can name", kind="unsupported")

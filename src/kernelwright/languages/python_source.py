@@ -16,9 +16,8 @@ from kernelwright.types import Failure, OptionValue, SourceFile, value
 
 PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*){0,4}\.py")
 TOTAL_LIMIT_BYTES = 1 << 20
-REFUSED = frozenset(
-    "open exec eval compile __import__ input breakpoint exit quit globals vars __builtins__ __loader__".split()
-)
+_REFUSED_NAMES = "open exec eval compile __import__ input breakpoint exit quit globals vars __builtins__ __loader__"
+REFUSED = frozenset(_REFUSED_NAMES.split())
 
 
 @value

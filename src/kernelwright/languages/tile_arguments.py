@@ -8,10 +8,12 @@ Not here: what a language makes of it (triton_plan.py, cutile_plan.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kernelwright import sizes
 from kernelwright.languages.cubin import Parameter
-from kernelwright.languages.python_source import KernelFunction
-from kernelwright.types import Binding, Candidate, Failure, OptionValue, Problem, Step, TensorSpec, value
+from kernelwright.languages.python_source import KernelFunction, KernelParameter
+from kernelwright.types import Binding, Candidate, Failure, OptionValue, Problem, Stage, Step, TensorSpec, value
 
 DEVICE_CTYPES = {
     "float32": "float", "float64": "double", "float16": "__half", "bfloat16": "__nv_bfloat16", "int64": "int64_t",
@@ -41,7 +43,7 @@ class PlanFault(Exception):
 
     def failure(self) -> Failure:
         """Returns the fault as a value."""
-        stage = "plan" if self.kind == "plan" else "build"
+        stage: Stage = "plan" if self.kind == "plan" else "build"
         return Failure(stage=stage, kind=self.kind, message=self.message, location=self.location)
 
 
@@ -103,14 +105,14 @@ def _match_step(step: Step, where: str, kernel: KernelFunction, settings: frozen
     if unknown:
         known = ", ".join([p.name for p in kernel.parameters if p.constant] + sorted(settings))
         raise PlanFault(f"{where}: unknown option {unknown[0]!r}; known are {known}", kind="option")
-    constants = []
+    constants: list[tuple[str, OptionValue]] = []
     for parameter in kernel.parameters:
         if parameter.constant and parameter.name in given:
             constants.append((parameter.name, given[parameter.name]))
         elif parameter.constant and parameter.default is None:
             message = f"{where}: no value for the constant {parameter.name!r}; give it in the step's options"
             raise PlanFault(message, location=f"{kernel.path}:{parameter.line}")
-        elif parameter.constant:
+        elif parameter.constant and parameter.default is not None:
             constants.append((parameter.name, parameter.default))
     names = [parameter.name for parameter in kernel.arguments]
     if len(names) != len(step.arguments):
@@ -125,13 +127,13 @@ def _match_step(step: Step, where: str, kernel: KernelFunction, settings: frozen
         where=where,
         kernel=kernel,
         arguments=tuple(zip(names, step.arguments, strict=True)),
-        constants=tuple((name, found) for name, found in constants if found is not None),
+        constants=tuple(constants),
         settings=tuple((name, found) for name, found in step.options if name in settings and name not in parameters),
     )
 
 
-def _is_constant(parameters: dict[str, object], name: str) -> bool:
-    return bool(getattr(parameters.get(name), "constant", False))
+def _is_constant(parameters: Mapping[str, KernelParameter], name: str) -> bool:
+    return name in parameters and parameters[name].constant
 
 
 def spec_of(problem: Problem, binding: Binding, where: str) -> TensorSpec:
@@ -142,15 +144,15 @@ def spec_of(problem: Problem, binding: Binding, where: str) -> TensorSpec:
     """
     tensors = {tensor.name: tensor for tensor in problem.arguments}
     if binding.name not in tensors:
-        raise PlanFault(
-            f"{where}: argument {binding.name!r} is no tensor of the problem; it has {', '.join(tensors)}"
-        )
+        raise PlanFault(f"{where}: argument {binding.name!r} is no tensor of the problem; it has {', '.join(tensors)}")
     tensor = tensors[binding.name]
     wanted = DEVICE_CTYPES.get(tensor.dtype)
     if wanted is None:
         raise PlanFault(f"{where}: tensor {tensor.name!r} is {tensor.dtype}, which kernels cannot take")
     if binding.ctype.removeprefix("const ") != wanted:
-        message = f"{where}: argument {tensor.name!r} has the C type {binding.ctype!r}, but it is {tensor.dtype}: {wanted}"
+        message = (
+            f"{where}: argument {tensor.name!r} has the C type {binding.ctype!r}, but it is {tensor.dtype}: {wanted}"
+        )
         raise PlanFault(message)
     return tensor
 
@@ -187,9 +189,7 @@ def blocks(problem: Problem, grid: tuple[int | str, int | str, int | str], where
     return count if fixed else None
 
 
-def check_table(
-    where: str, arguments: tuple[Binding, ...], table: tuple[Parameter, ...], map_bytes: int = 128
-) -> None:
+def check_table(where: str, arguments: tuple[Binding, ...], table: tuple[Parameter, ...], map_bytes: int = 128) -> None:
     """Holds the arguments of a final plan against the cubin's own parameter table.
 
     Raises:

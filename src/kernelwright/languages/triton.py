@@ -27,8 +27,8 @@ WORKER = "kernelwright.tiles.triton_build"
 CAPABILITIES = {"sm_80": 80, "sm_86": 86, "sm_89": 89, "sm_90": 90, "sm_90a": 90, "sm_100": 100, "sm_100a": 100,
                 "sm_103": 103, "sm_120": 120}  # fmt: skip
 """Triton's number for an architecture; from 90 on it always uses the architecture's own instructions (sm_90a)."""
-ALLOWED = ("triton", "triton.jit", "triton.cdiv", "triton.next_power_of_2", "triton.language", "triton.language.*", "math",
-           "__future__")  # fmt: skip
+ALLOWED = ("triton", "triton.jit", "triton.cdiv", "triton.next_power_of_2", "triton.language", "triton.language.*",
+           "math", "__future__")  # fmt: skip
 WHOLE_SETTINGS: dict[str, tuple[int, ...]] = {
     "num_warps": (1, 2, 4, 8, 16, 32),
     "num_stages": tuple(range(1, 17)),
@@ -38,7 +38,8 @@ WHOLE_SETTINGS: dict[str, tuple[int, ...]] = {
 """Options of a step or, as defaults, of the candidate, and what they can be."""
 BUILD_OPTIONS: dict[str, tuple[str, tuple[OptionValue, ...]]] = {
     "fp_fusion": ("true or false: contract multiplications and additions", (True, False)),
-    "dot_precision": ("tf32, tf32x3, bf16x3, bf16x6 or ieee: products of float32", ("tf32", "tf32x3", "bf16x3", "bf16x6", "ieee")),
+    "dot_precision": ("tf32, tf32x3, bf16x3, bf16x6 or ieee: products of float32",
+                      ("tf32", "tf32x3", "bf16x3", "bf16x6", "ieee")),
 }  # fmt: skip
 NO_TRITON = 'install it: pip install "triton>=3.6,<3.7"'
 
@@ -54,6 +55,9 @@ class Triton:
 
     name = "triton"
     runs_author_code = True
+    """Its builds import what the author wrote, in a process of their own that must be jailed."""
+    makes_plan = True
+    """Its artifacts have a plan of their own."""
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self.limits = limits
@@ -107,7 +111,8 @@ def match(candidate: Candidate) -> tuple[tile_arguments.Matched, ...]:
     for found in matched:
         for decorator in found.kernel.decorators:
             if decorator.split("(")[0].rpartition(".")[2] in ("autotune", "heuristics"):
-                message = f"{found.where}: @{decorator.split('(')[0]} chooses while a device runs; state its choice in the plan"
+                which = decorator.split("(")[0]
+                message = f"{found.where}: @{which} chooses while a device runs; state its choice in the plan"
                 raise PlanFault(message, kind="source", location=found.kernel.location)
     return matched
 

@@ -3,19 +3,20 @@
 Method source: the specialisation rules are those of Triton 3.6's own launcher (triton/runtime/jit.py,
 native_specialize_impl; backends/nvidia/driver.py): a whole number that equals 1 becomes a constant and leaves the
 parameter list, one that 16 divides is marked so, and so is every pointer (all buffers are 256-byte aligned). Numbers
-that are not known when compiling (axes) are never specialised. A compiled kernel takes two pointers more: global scratch
-and profile scratch. A tensor descriptor takes a tensor map, its shape (int32) and its strides (int64), or on devices
-without TMA a pointer, shape and strides (int64), the padding, and shape and strides again.
-Not here: running Triton (kernelwright.tiles.triton_build).
+that are not known when compiling (axes) are never specialised. A compiled kernel takes two pointers more: global
+scratch and profile scratch. A tensor descriptor takes a tensor map, its shape (int32) and its strides (int64), or on
+devices without TMA a pointer, shape and strides (int64), the padding, and shape and strides again. Not here: running
+Triton (kernelwright.tiles.triton_build).
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from typing import Literal
 
 from kernelwright import sizes
-from kernelwright.languages.python_source import KernelParameter
+from kernelwright.languages.python_source import KernelFunction, KernelParameter
 from kernelwright.languages.tile_arguments import (
     DTYPES,
     Matched,
@@ -77,13 +78,16 @@ def signature(
     constants = dict(matched.constants)
     divisible: list[str] = []
     arguments = dict(matched.arguments)
+    fixed = _not_specialised(matched.kernel)
     for parameter in matched.kernel.parameters:
         if parameter.constant:
             types.append((parameter.name, "constexpr"))
             continue
         binding = arguments[parameter.name]
         kind = _type_of(problem, candidate, binding, matched.where, parameter)
-        if _is_one(binding) and not parameter.annotation:
+        if parameter.name in fixed:
+            pass
+        elif _is_one(binding) and not parameter.annotation:
             constants[parameter.name] = 1
             kind = "constexpr"
         elif kind.startswith("*") or _is_divisible(problem, binding):
@@ -93,29 +97,57 @@ def signature(
     return Signature(types=tuple(types), constants=ordered, divisible=tuple(divisible), settings=settings)
 
 
-def _type_of(
-    problem: Problem, candidate: Candidate, binding: Binding, where: str, parameter: KernelParameter
-) -> str:
-    if binding.kind == "tensor":
-        return f"*{ELEMENT_TYPES[spec_of(problem, binding, where).dtype]}"
-    if binding.kind == "workspace":
-        dtype = DTYPES.get(binding.ctype.removeprefix("const "))
-        if dtype is None:
-            raise PlanFault(f"{where}: workspace {binding.name!r} has the C type {binding.ctype!r}, which is unknown")
-        return f"*{ELEMENT_TYPES[dtype]}"
-    if binding.kind == "tensor_map":
-        found = map_of(candidate, binding, where)
-        return f"tensordesc<{ELEMENT_TYPES[found.dtype]}[{','.join(map(str, reversed(found.box)))}]>"
+def _not_specialised(kernel: KernelFunction) -> frozenset[str]:
+    """Parameters that @triton.jit(do_not_specialize=...) names, by value or alignment: both are left out then."""
+    names = [parameter.name for parameter in kernel.parameters]
+    found: set[str] = set()
+    for decorator in kernel.decorators:
+        call = ast.parse(decorator, mode="eval").body
+        for keyword in call.keywords if isinstance(call, ast.Call) else ():
+            if (keyword.arg or "").startswith("do_not_specialize"):
+                items = [node.value for node in ast.walk(keyword.value) if isinstance(node, ast.Constant)]
+                found |= {names[item] if isinstance(item, int) else str(item) for item in items}
+    return frozenset(found)
+
+
+def _type_of(problem: Problem, candidate: Candidate, binding: Binding, where: str, parameter: KernelParameter) -> str:
+    if binding.kind in ("tensor", "workspace", "tensor_map"):
+        return _pointed(problem, candidate, binding, where, parameter)
     if binding.ctype not in SCALARS:
         raise PlanFault(f"{where}: argument {binding.name!r} has the C type {binding.ctype!r}; known are "
                         f"{', '.join(sorted(SCALARS))}")  # fmt: skip
     kind = ELEMENT_TYPES[DTYPES[binding.ctype]].replace("i1", "u1")
-    annotated = parameter.annotation.removeprefix("tl.").strip("'\"")
-    spelled = {"int32": "i32", "int64": "i64", "float32": "fp32", "float64": "fp64", "int1": "u1"}.get(annotated, kind)
-    if spelled != kind:
-        raise PlanFault(f"{where}: argument {binding.name!r} is {binding.ctype} in the plan and {annotated} in the "
-                        "source", kind="type", location=f"{candidate.sources[0].path}:{parameter.line}")  # fmt: skip
+    annotated = _annotated(parameter)
+    if annotated not in ("", kind):
+        message = f"{where}: argument {binding.name!r} is {binding.ctype} in the plan and {annotated} in the source"
+        raise PlanFault(message, kind="type", location=f"{candidate.sources[0].path}:{parameter.line}")
     return kind
+
+
+def _annotated(parameter: KernelParameter) -> str:
+    """The scalar type that the source gives a parameter, in Triton's short form; empty where it gives none."""
+    text = parameter.annotation.removeprefix("tl.").strip("'\"")
+    short = {"int1": "u1", **{dtype: kind for dtype, kind in ELEMENT_TYPES.items() if dtype != "bool"}}
+    return short.get(text, text if text in short.values() else "")
+
+
+def _pointed(problem: Problem, candidate: Candidate, binding: Binding, where: str, parameter: KernelParameter) -> str:
+    """The type of a parameter that stands for memory."""
+    annotated = _annotated(parameter)
+    if annotated:
+        message = f"{where}: argument {binding.name!r} is a {binding.kind} in the plan and {annotated} in the source"
+        raise PlanFault(message, kind="type", location=f"{candidate.sources[0].path}:{parameter.line}")
+    if binding.kind == "tensor":
+        return f"*{ELEMENT_TYPES[spec_of(problem, binding, where).dtype]}"
+    if binding.kind == "tensor_map":
+        found = map_of(candidate, binding, where)
+        return f"tensordesc<{ELEMENT_TYPES[found.dtype]}[{','.join(map(str, reversed(found.box)))}]>"
+    dtype = DTYPES.get(binding.ctype.removeprefix("const "))
+    if dtype is None or binding.name not in {workspace.name for workspace in candidate.plan.workspaces}:
+        listed = ", ".join(workspace.name for workspace in candidate.plan.workspaces) or "none"
+        message = f"{where}: argument {binding.name!r} is no workspace of the plan (it has {listed})"
+        raise PlanFault(f"{message}, or its C type {binding.ctype!r} is unknown")
+    return f"*{ELEMENT_TYPES[dtype]}"
 
 
 def map_of(candidate: Candidate, binding: Binding, where: str) -> TensorMap:

@@ -10,7 +10,8 @@ Needs NumPy and cuda.tile, no device and no driver; import it where kernels are 
 views; loads and stores outside arrays, races between blocks, undefined values that reach memory, outputs that stay
 unwritten, shapes and dtypes that cuda.tile refuses, blocks that wait for ever.
 **Does not cover**: `uncovered()`; types that branches of an `if` leave different; rounding modes other than to nearest;
-the order in which a device adds; time. One pass over the blocks in one random order is one sample of a device's behaviour.
+the order in which a device adds; time. One pass over the blocks in one random order is one sample of a device's
+behaviour.
 """
 
 import cuda.tile as ct
@@ -22,11 +23,12 @@ from kernelwright.tile_interpreter.tiles import OPERATIONS
 
 __all__ = ["Finding", "Findings", "Output", "Typed", "covered", "interpret", "uncovered"]
 
-_HOST = frozenset(
-    "launch compiler_timeout tune compilation TileCompilerExecutionError TileCompilerTimeoutError TileError TileInternalError "
-    "TileRecursionError TileStaticAssertionError TileStaticEvalError TileSyntaxError TileTypeError "
-    "TileUnsupportedFeatureError TileValueError StaticException".split()
+_HOST_NAMES = (
+    "launch compiler_timeout tune compilation TileCompilerExecutionError TileCompilerTimeoutError TileError "
+    "TileInternalError TileRecursionError TileStaticAssertionError TileStaticEvalError TileSyntaxError "
+    "TileTypeError TileUnsupportedFeatureError TileValueError StaticException"
 )
+_HOST = frozenset(_HOST_NAMES.split())
 
 
 def covered() -> tuple[str, ...]:

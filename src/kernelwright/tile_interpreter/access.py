@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelwright.tile_interpreter import dtypes
 from kernelwright.tile_interpreter.context import run
-from kernelwright.tile_interpreter.findings import TileFault
+from kernelwright.tile_interpreter.findings import Level, TileFault
 from kernelwright.tile_interpreter.memory import Array
 from kernelwright.tile_interpreter.tiles import (
     INT,
@@ -55,7 +55,11 @@ def num_tiles(array: Array, /, axis: int, shape: Any, order: Any = "C") -> Tile:
 
 
 def _order(order: Any, rank: int) -> tuple[int, ...]:
-    found = {"C": tuple(range(rank)), "F": tuple(reversed(range(rank)))}.get(order) if isinstance(order, str) else tuple(order)
+    found = (
+        {"C": tuple(range(rank)), "F": tuple(reversed(range(rank)))}.get(order)
+        if isinstance(order, str)
+        else tuple(order)
+    )
     if found is None or sorted(found) != list(range(rank)):
         raise TileFault("shape", f"order={order!r} is no order of {rank} axes")
     return found
@@ -153,8 +157,8 @@ def _report_undefined(value: Tile, stored: Any, name: str) -> None:
     if bad.size:
         line = int(bad[0])
         message = (
-            f"values stored to {name} are undefined: they come from line {line}, which reads outside an array without a "
-            "padding mode, or what was never written"
+            f"values stored to {name} are undefined: they come from line {line}, which reads outside an array "
+            "without a padding mode, or what was never written"
         )
         run().report("undefined", "error", message, other_line=line, count=int(bad.size), about=name)
 
@@ -274,7 +278,9 @@ class _Places:
             raise TileFault("dtype", f"a {type(array).__name__} is no array")
         items = [tile(item) for item in (indices if isinstance(indices, tuple | list) else (indices,))]
         if len(items) != array.ndim:
-            raise TileFault("shape", f"For array of rank {array.ndim}, `indices` must be a tuple of length {array.ndim}")
+            raise TileFault(
+                "shape", f"For array of rank {array.ndim}, `indices` must be a tuple of length {array.ndim}"
+            )
         for item in items:
             if not dtypes.is_integral(item.dtype):
                 raise TileFault("dtype", f"Index has non-integer data type {item.dtype}")
@@ -290,22 +296,21 @@ class _Places:
         self.live = self.wanted & inside
         self.lost = self.wanted & ~inside
         clipped = tuple(np.clip(p, 0, max(size - 1, 0)) for p, size in zip(spread, array.sizes, strict=True))
-        self.flat = np.broadcast_to(array.flat(clipped), self.shape) if all(array.sizes) else np.zeros(self.shape, np.int64)
+        self.flat = (
+            np.broadcast_to(array.flat(clipped), self.shape) if all(array.sizes) else np.zeros(self.shape, np.int64)
+        )
         for item in items:
             if item.origin is not None and np.broadcast_to(item.origin > 0, self.shape)[self.wanted].any():
                 line = int(item.origin.max())
-                run().report("undefined", "error", f"indices into {array.memory.name} are undefined: they come from line {line}",
-                             other_line=line, about=array.memory.name)  # fmt: skip
+                message = f"indices into {array.memory.name} are undefined: they come from line {line}"
+                run().report("undefined", "error", message, other_line=line, about=array.memory.name)
         if self.lost.any():
             first = [int(p[tuple(np.argwhere(self.lost)[0])]) for p in spread]
             where = f"index {first} into {array.memory.name} {list(array.sizes)}"
             count = int(self.lost.sum())
-            if check_bounds:
-                run().report("out-of-bounds", "note", f"{what} with {where}: skipped, since bounds are checked", count=count,
-                             about=array.memory.name)  # fmt: skip
-            else:
-                run().report("out-of-bounds", "error", f"{what} with {where} and check_bounds=False: undefined", count=count,
-                             about=array.memory.name)  # fmt: skip
+            level: Level = "note" if check_bounds else "error"
+            end = "skipped, since bounds are checked" if check_bounds else "undefined with check_bounds=False"
+            run().report("out-of-bounds", level, f"{what} with {where}: {end}", count=count, about=array.memory.name)
 
     def mask(self, mask: Any) -> Any:
         """A custom mask, spread over the indices."""
@@ -321,7 +326,9 @@ class _Places:
         try:
             return np.broadcast_to(value.data, self.shape)
         except ValueError:
-            raise TileFault("shape", f"{what} shape {value.shape} is not broadcastable to the index shape {self.shape}") from None
+            raise TileFault(
+                "shape", f"{what} shape {value.shape} is not broadcastable to the index shape {self.shape}"
+            ) from None
 
 
 @operation()
@@ -370,7 +377,9 @@ def _report_twice(touched: Any, data: Any, name: str) -> None:
     same = touched[order][1:] == touched[order][:-1]
     differs = same & (data[order][1:] != data[order][:-1])
     if differs.any():
-        message = f"two elements of one scatter write different values to the same element of {name}: which one stays is open"
+        message = (
+            f"two elements of one scatter write different values to the same element of {name}: which one stays is open"
+        )
         run().report("race", "error", message, count=int(differs.sum()), about=name)
 
 
@@ -438,11 +447,17 @@ def atomic_cas(
     """ct.atomic_cas."""
     del memory_scope
     places = _Places(array, indices, None, check_bounds=check_bounds, what="updates")
-    old_value, new_value = (implicit(x, array.dtype, "Value is incompatible with the target dtype") for x in (expected, desired))
+    old_value, new_value = (
+        implicit(x, array.dtype, "Value is incompatible with the target dtype") for x in (expected, desired)
+    )
     wanted = places.spread(old_value, "Expected")
     both = np.stack([wanted[places.live], places.spread(new_value, "Desired")[places.live]], -1)
     result = np.array(wanted)
     result[places.live] = _update(
-        array, places.flat[places.live], both, lambda old, pair: np.where(old == pair[..., 0], pair[..., 1], old), memory_order
+        array,
+        places.flat[places.live],
+        both,
+        lambda old, pair: np.where(old == pair[..., 0], pair[..., 1], old),
+        memory_order,
     )
     return Tile(result, array.dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import CodeType
+from types import CodeType, FrameType
 
 from kernelwright.tile_interpreter.findings import Finding, Level, TileFault
 
@@ -43,12 +43,12 @@ class Run:
 
     def place(self) -> tuple[str, int]:
         """Returns the author's file and line that are being executed."""
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code in self.own:
                 name = frame.f_code.co_filename
                 return self.file_names.get(name, name), frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return "", 0
 
     def step(self) -> int:
@@ -60,12 +60,22 @@ class Run:
         self.moment += 1
         self.operations += 1
         if self.operations > self.most_operations:
-            message = f"a block made more than {self.most_operations} memory operations; does it wait for another block?"
+            message = (
+                f"a block made more than {self.most_operations} memory operations; does it wait for another block?"
+            )
             raise TileFault("stuck", message)
         return self.moment
 
     def report(
-        self, kind: str, level: Level, message: str, *, line: int = 0, other_line: int = 0, count: int = 1, about: str = ""
+        self,
+        kind: str,
+        level: Level,
+        message: str,
+        *,
+        line: int = 0,
+        other_line: int = 0,
+        count: int = 1,
+        about: str = "",
     ) -> None:
         """Notes a finding at the author's line that is being executed."""
         file, here = self.place()

@@ -2,9 +2,9 @@
 
 Formats that NumPy lacks (bfloat16, tfloat32, 8-bit floats) are carried as float32 and rounded to the format after every
 operation: to nearest, ties to even, as PTX `cvt.rn` does; 8-bit floats saturate, as `cvt.rn.satfinite` does.
-Promotion follows cuda.tile's own table (cuda.tile._datatype.promote_dtypes, 1.7); a Python number has no type of its own
-and takes the tile's unless its kind (bool < int < float) is stronger.
-Not here: operations on tiles (operations.py).
+Promotion follows cuda.tile's own table (cuda.tile._datatype.promote_dtypes, 1.7); a Python number has no type of its
+own and takes the tile's unless its kind (bool < int < float) is stronger. Not here: operations on tiles
+(operations.py).
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _truncated(values: Any, carrier: Any) -> Any:
     inside = np.clip(whole, float(info.min), float(info.max))
     with np.errstate(invalid="ignore"):
         result = inside.astype(carrier)
-    return np.where(whole >= float(info.max), info.max, np.where(whole <= float(info.min), info.min, result)).astype(carrier)
+    return np.where(whole >= float(info.max), info.max, np.where(whole <= float(info.min), info.min, result)).astype(
+        carrier
+    )
 
 
 def decode(bits: Any, dtype: Dtype) -> Any:

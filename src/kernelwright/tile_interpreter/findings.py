@@ -18,7 +18,8 @@ class Finding:
     """One thing that is wrong with a kernel, at its source line."""
 
     kind: str
-    """A short stable word: out-of-bounds, race, undefined, unwritten, shape, dtype, uncovered, assertion, stuck, error."""
+    """A short stable word: out-of-bounds, race, undefined, unwritten, shape, dtype, uncovered, assertion, stuck,
+    error."""
     level: Level
     message: str
     file: str

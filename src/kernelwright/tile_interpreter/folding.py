@@ -1,8 +1,8 @@
 """Functions of cuda.tile that fold elements together: reductions, scans, products of matrices.
 
-Sums and products of floats are accumulated in float64 and rounded once; a device rounds after each step, in an order that
-is its own. So results here are nearer to exact than a device's, and tolerances belong to whoever compares.
-Not here: elementwise functions (operations.py).
+Sums and products of floats are accumulated in float64 and rounded once; a device rounds after each step, in an order
+that is its own. So results here are nearer to exact than a device's, and tolerances belong to whoever compares. Not
+here: elementwise functions (operations.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,13 @@ def _arithmetic(x: Operand) -> Tile:
 
 def _fold(name: str, floats: Callable[..., Any], integers: Callable[..., Any]) -> None:
     def compute(
-        x: Operand, /, axis: Any = None, *, keepdims: bool = False, rounding_mode: Any = None, flush_to_zero: bool = False
+        x: Operand,
+        /,
+        axis: Any = None,
+        *,
+        keepdims: bool = False,
+        rounding_mode: Any = None,
+        flush_to_zero: bool = False,
     ) -> Tile:
         del rounding_mode, flush_to_zero
         given = _arithmetic(x)
@@ -64,7 +70,13 @@ _fold("prod", np.prod, np.prod)
 
 def _extreme(name: str, ignoring_nan: Any, with_nan: Any) -> None:
     def compute(
-        x: Operand, /, axis: Any = None, *, keepdims: bool = False, flush_to_zero: bool = False, propagate_nan: bool = False
+        x: Operand,
+        /,
+        axis: Any = None,
+        *,
+        keepdims: bool = False,
+        flush_to_zero: bool = False,
+        propagate_nan: bool = False,
     ) -> Tile:
         del flush_to_zero
         given = _arithmetic(x)
@@ -150,7 +162,9 @@ def _slices(tiles: list[Tile], axis: int, at: int) -> tuple[Tile, ...]:
     return tuple(moved(one, lambda data: np.take(data, at, axis=axis)) for one in tiles)
 
 
-def _steps(x: Any, axis: Any, func: Callable[..., Any], *, reverse: bool) -> tuple[list[tuple[Tile, ...]], list[Tile], int, bool]:
+def _steps(
+    x: Any, axis: Any, func: Callable[..., Any], *, reverse: bool
+) -> tuple[list[tuple[Tile, ...]], list[Tile], int, bool]:
     """The running results along an axis, in the order of the axis."""
     tiles, is_tuple = _several(x)
     (along,) = _axes(axis, tiles[0].ndim)
@@ -187,8 +201,10 @@ def scan(x: Any, /, axis: int, func: Callable[..., Any], identity: Any, *, rever
     found = []
     for number, like in enumerate(tiles):
         data = np.stack([step[number].data for step in steps], along)
-        origins = [0 if step[number].origin is None else step[number].origin for step in steps]
-        origin = np.stack([np.broadcast_to(one, step[number].shape) for one, step in zip(origins, steps, strict=True)], along)
+        origins: list[Any] = [0 if step[number].origin is None else step[number].origin for step in steps]
+        origin = np.stack(
+            [np.broadcast_to(one, step[number].shape) for one, step in zip(origins, steps, strict=True)], along
+        )
         found.append(Tile(data, like.dtype, origin))
     return tuple(found) if is_tuple else found[0]
 
@@ -246,5 +262,3 @@ def matmul(x: Tile, y: Tile, /) -> Tile:
     if x.ndim == 1:
         result = moved(result, lambda data: data[..., 0, :])
     return moved(result, lambda data: data[..., 0]) if y.ndim == 1 else result
-
-

@@ -1,11 +1,10 @@
 """Global arrays as kernels see them, with an account of who touched each element.
 
-Races are found as happens-before race detectors do (the method of DJIT+ and FastTrack, with blocks in place of threads):
-two accesses of different blocks to one element, one of them a write and not both atomic, are a race unless a release by
-the first block after its access was acquired by the second before its own. Blocks run one after another, so only order
-that atomics make can be told from luck; an element remembers its last
-writer and whether one block or several have read it.
-Not here: what is loaded and stored (access.py).
+Races are found as happens-before race detectors do (the method of DJIT+ and FastTrack, with blocks in place of
+threads): two accesses of different blocks to one element, one of them a write and not both atomic, are a race unless
+a release by the first block after its access was acquired by the second before its own. Blocks run one after another,
+so only order that atomics make can be told from luck; an element remembers its last writer and whether one block or
+several have read it. Not here: what is loaded and stored (access.py).
 """
 
 from __future__ import annotations
@@ -111,8 +110,8 @@ class Memory:
         place = np.unravel_index(first, self.base.shape)
         other = f"block {_block_of(int(who[first]))}" if who[first] >= 0 else "several blocks"
         message = (
-            f"{other} {did} {self.name}{list(map(int, place))} at line {int(lines[first])}, and this block {does} it without "
-            "an order between them; use atomics, or give every block elements of its own"
+            f"{other} {did} {self.name}{list(map(int, place))} at line {int(lines[first])}, and this block {does} it "
+            "without an order between them; use atomics, or give every block elements of its own"
         )
         current.report(
             "race", "error", message, line=line, other_line=int(lines[first]), count=int(racing.size), about=self.name
@@ -177,7 +176,8 @@ class Array:
         first, last = int(start), int(stop)
         if not 0 <= first <= last <= self._shape[along]:
             raise TileFault(
-                "out-of-bounds", f"the slice [{first}, {last}) of {self.memory.name} leaves its {self._shape[along]} elements"
+                "out-of-bounds",
+                f"the slice [{first}, {last}) of {self.memory.name} leaves its {self._shape[along]} elements",
             )
         starts = tuple(s + first if i == along else s for i, s in enumerate(self.starts))
         shape = tuple(last - first if i == along else s for i, s in enumerate(self._shape))

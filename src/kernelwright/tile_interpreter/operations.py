@@ -1,7 +1,7 @@
 """Functions of cuda.tile that work on elements or on shapes.
 
-Floating-point arithmetic is done in the carrier and rounded to the dtype after each operation; whole numbers wrap around.
-`rounding_mode` and `flush_to_zero` are accepted and change nothing: results are those of rounding to nearest.
+Floating-point arithmetic is done in the carrier and rounded to the dtype after each operation; whole numbers wrap
+around. `rounding_mode` and `flush_to_zero` are accepted and change nothing: results are those of rounding to nearest.
 Not here: reductions, scans and products (folding.py), memory (access.py).
 """
 
@@ -199,7 +199,8 @@ def _unary(name: str, numpy: Callable[[Any], Any], python: Callable[[Any], Any],
 
 
 for _name, _one, _number in (
-    ("exp", np.exp, math.exp), ("exp2", np.exp2, lambda x: 2.0**x), ("log", np.log, math.log), ("log2", np.log2, math.log2),
+    ("exp", np.exp, math.exp), ("exp2", np.exp2, lambda x: 2.0**x), ("log", np.log, math.log),
+    ("log2", np.log2, math.log2),
     ("sqrt", np.sqrt, math.sqrt), ("sin", np.sin, math.sin), ("cos", np.cos, math.cos), ("tan", np.tan, math.tan),
     ("sinh", np.sinh, math.sinh), ("cosh", np.cosh, math.cosh), ("tanh", np.tanh, math.tanh),
     ("rsqrt", lambda x: 1 / np.sqrt(x), lambda x: x**-0.5),
@@ -269,7 +270,9 @@ def native_dtype(dtype: Any) -> Any:
     """
     found = getattr(dtype, "native", dtype)
     if found not in dtypes.CARRIERS:
-        by_name = getattr(ct, getattr(found, "__name__", str(found)).removeprefix("torch.").replace("bool", "bool_"), None)
+        by_name = getattr(
+            ct, getattr(found, "__name__", str(found)).removeprefix("torch.").replace("bool", "bool_"), None
+        )
         found = by_name if by_name in dtypes.CARRIERS else found
     if found not in dtypes.CARRIERS:
         raise TileFault("uncovered", f"the dtype {dtype} is not covered by the interpreter")

@@ -1,9 +1,9 @@
 """A kernel's Python function with cuda.tile's names bound to the interpreter's functions.
 
 The author's function and every function of the author's that it can reach (globals, closures) are rebuilt around a copy
-of their globals, in which the module cuda.tile, what was imported from it, and some built-ins (range, min, max ...) mean
-the interpreter's. The code itself is the author's, so lines and closures are what they were.
-Not here: running it (running.py).
+of their globals, in which the module cuda.tile, what was imported from it, and some built-ins (range, min, max ...)
+mean the interpreter's. The code itself is the author's, so lines and closures are what they were. Not here: running
+it (running.py).
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from kernelwright.tile_interpreter.context import run
 from kernelwright.tile_interpreter.findings import TileFault
 from kernelwright.tile_interpreter.tiles import INT, OPERATIONS, Tile, made, operation, tile
 
-STRUCTURAL = frozenset(
-    "Constant ConstantAnnotation ArrayAnnotation ListAnnotation IndexedWithInt64 ScalarInt64 Array Scalar Tile TiledView "
-    "PaddingMode RoundingMode MemoryOrder MemoryScope ByTarget DType function kernel".split()
+_STRUCTURAL_NAMES = (
+    "Constant ConstantAnnotation ArrayAnnotation ListAnnotation IndexedWithInt64 ScalarInt64 Array Scalar Tile "
+    "TiledView PaddingMode RoundingMode MemoryOrder MemoryScope ByTarget DType function kernel"
 )
+STRUCTURAL = frozenset(_STRUCTURAL_NAMES.split())
 """Names of cuda.tile that are passed through as they are."""
 
 
@@ -35,6 +36,7 @@ class DtypeName:
         self.native = native
 
     def __call__(self, x: Any = 0) -> Tile:
+        """Returns a scalar or tile converted to the dtype."""
         return tile(x, self.native)
 
     def __eq__(self, other: object) -> bool:
@@ -125,7 +127,9 @@ OPERATIONS["assert_"] = assert_
 @operation()
 def printf(format: str, *args: Any) -> None:  # noqa: A002  (the name in cuda.tile)
     """ct.printf, for scalars and tiles."""
-    values = [item.data.item() if isinstance(item, Tile) and not item.ndim else getattr(item, "data", item) for item in args]
+    values = [
+        item.data.item() if isinstance(item, Tile) and not item.ndim else getattr(item, "data", item) for item in args
+    ]
     builtins.print(format % tuple(values), end="")
 
 
@@ -225,7 +229,9 @@ class Rebinder:
             return self.function(inner)
         if isinstance(item, ct.kernel):
             return item
-        if isinstance(item, types.FunctionType) and not (item.__module__ or "").startswith(("cuda.tile", "numpy", "torch")):
+        if isinstance(item, types.FunctionType) and not (item.__module__ or "").startswith(
+            ("cuda.tile", "numpy", "torch")
+        ):
             return self.function(item)
         return item
 

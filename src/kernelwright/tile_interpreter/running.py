@@ -29,7 +29,8 @@ MOST_BLOCKS = 1 << 20
 
 
 class Typed(NamedTuple):
-    """An array with a cuda.tile dtype that NumPy lacks: uint16 holds the bits of bfloat16, uint8 those of 8-bit floats."""
+    """An array with a cuda.tile dtype that NumPy lacks: uint16 holds the bits of bfloat16, uint8 those of 8-bit
+    floats."""
 
     array: Any
     dtype: Any
@@ -152,8 +153,11 @@ def _array(name: str, item: Any, dtype: Any) -> tuple[Any, Any]:
             raise TypeError(f"argument {name!r} is an array that cannot be written; pass a copy")
         return item, found
     kind = str(getattr(item, "dtype", ""))
-    special = {"torch.bfloat16": ("int16", np.uint16, ct.bfloat16), "torch.float8_e4m3fn": ("uint8", np.uint8, ct.float8_e4m3fn),
-               "torch.float8_e5m2": ("uint8", np.uint8, ct.float8_e5m2)}.get(kind)  # fmt: skip
+    special = {
+        "torch.bfloat16": ("int16", np.uint16, ct.bfloat16),
+        "torch.float8_e4m3fn": ("uint8", np.uint8, ct.float8_e4m3fn),
+        "torch.float8_e5m2": ("uint8", np.uint8, ct.float8_e5m2),
+    }.get(kind)
     if special is not None:
         as_bits = getattr(__import__("torch"), special[0])
         return item.detach().view(as_bits).numpy().view(special[1]), special[2]
@@ -173,7 +177,9 @@ def _unwritten(memories: list[Memory], state: Run, function: Any) -> None:
         if not missing.size or not (memory.is_output or memory.written.any()):
             continue
         first = list(map(int, np.unravel_index(missing[0], memory.base.shape)))
-        message = f"{missing.size} of {memory.base.size} elements of {memory.name} were never written, the first is {first}"
+        message = (
+            f"{missing.size} of {memory.base.size} elements of {memory.name} were never written, the first is {first}"
+        )
         name = function.__code__.co_filename
         state.report_at(
             "unwritten", "error" if memory.is_output else "warning", message,

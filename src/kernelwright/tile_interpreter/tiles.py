@@ -78,42 +78,61 @@ class Tile:
     def __getitem__(self, index: Any) -> Tile:
         items = index if isinstance(index, tuple) else (index,)
         if any(item is not None and item is not Ellipsis and item != slice(None) for item in items):
-            raise TileFault("error", "a tile can only be indexed with None, ':' and '...', to insert dimensions; use ct.extract")
+            raise TileFault(
+                "error", "a tile can only be indexed with None, ':' and '...', to insert dimensions; use ct.extract"
+            )
         data = self.data[index]
         return Tile(data, self.dtype, None if self.origin is None else self.origin[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TileFault("error", "tiles cannot be changed; use ct.insert or ct.where")
 
+    def __neg__(self) -> Tile:
+        return _call("negative", self)
+
+    def __invert__(self) -> Tile:
+        return _call("bitwise_not", self)
+
+    def __abs__(self) -> Tile:
+        return _call("abs", self)
+
+    def __pos__(self) -> Tile:
+        return self
+
     # --------------------------------------------------------------------------- methods
 
     def item(self) -> Tile:
         """Returns the one element as a tile without dimensions."""
-        return OPERATIONS["reshape"](self, ())
+        return _call("reshape", self, ())
 
     def extract(self, index: Any, shape: Any) -> Tile:
         """See ct.extract."""
-        return OPERATIONS["extract"](self, index, shape)
+        return _call("extract", self, index, shape)
 
     def insert(self, index: Any, value: Any) -> Tile:
         """See ct.insert."""
-        return OPERATIONS["insert"](self, index, value)
+        return _call("insert", self, index, value)
 
     def reshape(self, shape: Any) -> Tile:
         """See ct.reshape."""
-        return OPERATIONS["reshape"](self, shape)
+        return _call("reshape", self, shape)
 
     def permute(self, axes: Any) -> Tile:
         """See ct.permute."""
-        return OPERATIONS["permute"](self, axes)
+        return _call("permute", self, axes)
 
     def transpose(self, axis0: int | None = None, axis1: int | None = None) -> Tile:
         """See ct.transpose."""
-        return OPERATIONS["transpose"](self, axis0, axis1)
+        return _call("transpose", self, axis0, axis1)
 
     def astype(self, dtype: Any, *, rounding_mode: Any = None) -> Tile:
         """See ct.astype."""
-        return OPERATIONS["astype"](self, dtype, rounding_mode=rounding_mode)
+        return _call("astype", self, dtype, rounding_mode=rounding_mode)
+
+
+def _call(name: str, *args: Any, **kwargs: Any) -> Tile:
+    found: Tile = OPERATIONS[name](*args, **kwargs)
+    return found
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {}
@@ -150,10 +169,6 @@ for _dunder, _name in (
 for _dunder, _name in (("ge", "greater_equal"), ("gt", "greater"), ("le", "less_equal"), ("lt", "less"),
                        ("eq", "equal"), ("ne", "not_equal")):  # fmt: skip
     _install(f"__{_dunder}__", _name)
-Tile.__neg__ = lambda self: OPERATIONS["negative"](self)  # type: ignore[attr-defined]
-Tile.__invert__ = lambda self: OPERATIONS["bitwise_not"](self)  # type: ignore[attr-defined]
-Tile.__pos__ = lambda self: self  # type: ignore[attr-defined]
-Tile.__abs__ = lambda self: OPERATIONS["abs"](self)  # type: ignore[attr-defined]
 
 
 # ------------------------------------------------------------------------------ building
@@ -227,7 +242,9 @@ def shape_of(shape: Any, *, rank: int | None = None) -> tuple[int, ...]:
     found = []
     for number, item in enumerate(items):
         if isinstance(item, Tile) or not isinstance(item, int | np.integer):
-            raise TileFault("shape", f"Dimension #{number} of a tile's shape is {item!r}; it must be a constant whole number")
+            raise TileFault(
+                "shape", f"Dimension #{number} of a tile's shape is {item!r}; it must be a constant whole number"
+            )
         if item < 1 or item & (item - 1):
             raise TileFault("shape", f"Dimension #{number} of shape {tuple(items)} is not a power of two")
         found.append(int(item))

@@ -1,8 +1,9 @@
 """Builds one candidate of language `cutile`: `python -m kernelwright.tiles.cutile_build FOLDER`.
 
-Method source: cuda.tile.compilation (cuda-tile 1.7) writes Tile IR bytecode for the kernels, and tileiras makes one cubin
-of it. tileiras is run here and not by cuda.tile, because cuda.tile asks it for remarks only with its own cache on.
-Not here: what the types of the arguments are (languages/cutile_plan.py), remarks and messages (cutile_messages.py).
+Method source: cuda.tile.compilation (cuda-tile 1.7) writes Tile IR bytecode for the kernels, and tileiras makes one
+cubin of it. tileiras is run here and not by cuda.tile, because cuda.tile asks it for remarks only with its own cache
+on. Not here: what the types of the arguments are (languages/cutile_plan.py), remarks and messages
+(cutile_messages.py).
 """
 
 from __future__ import annotations
@@ -61,19 +62,21 @@ def build(problem: Problem, candidate: Candidate, target: Target, folder: Path) 
         asked = cutile_plan.signature(problem, candidate, found, settings=language.settings_of(candidate, found))
         steps.append((found, asked))
         if asked not in wanted:
-            wanted[asked] = (_free(found.kernel.name, {symbol for symbol, _ in wanted.values()}), _kernel(module, found, asked))
-    sources = folder / author_code.SOURCES
+            wanted[asked] = (
+                _free(found.kernel.name, {symbol for symbol, _ in wanted.values()}),
+                _kernel(module, found, asked),
+            )
     gpu_code = language.GPU_CODES[target.architecture]
     try:
         (folder / BYTECODE).write_bytes(_bytecode(wanted, gpu_code))
     except Exception as error:  # noqa: BLE001  (whatever cuda.tile raises about the author's source)
-        return cutile_messages.of_exception(error, steps[0][0] if steps[0] else None, sources)
+        return cutile_messages.of_exception(error, steps[0][0] if steps[0] else None, candidate)
     ended = _assemble(folder, gpu_code, max(_opt_level(kernel, gpu_code) for _, kernel in wanted.values()))
     if ended.returncode:
-        return cutile_messages.of_tileiras(ended.returncode, ended.stderr, sources)
+        return cutile_messages.of_tileiras(ended.returncode, ended.stderr, candidate)
     held = cubin.read(folder / author_code.CUBIN)
     plan = _final_plan(candidate, steps, wanted, held)
-    remarks = cutile_messages.remarks(folder / REMARKS, sources)
+    remarks = cutile_messages.remarks(folder / REMARKS, candidate)
     return Artifact(candidate="", key="", blob="", entry="", plan=plan, resources=cubin.resources(held), log=remarks)
 
 
@@ -88,7 +91,9 @@ def _free(symbol: str, taken: set[str]) -> str:
 def _kernel(module: ModuleType, matched: Matched, asked: Signature) -> Any:
     kernel = getattr(module, matched.kernel.name, None)
     if not isinstance(kernel, ct.kernel):
-        message = f"{matched.where}: {matched.kernel.name} is a {type(kernel).__name__}, not a function under @ct.kernel"
+        message = (
+            f"{matched.where}: {matched.kernel.name} is a {type(kernel).__name__}, not a function under @ct.kernel"
+        )
         raise PlanFault(message, kind="symbol", location=matched.kernel.location)
     hinted = kernel.replace_hints(**dict(asked.settings)) if asked.settings else kernel
     if hinted._compiler_options.num_ctas not in (None, 1):
@@ -198,7 +203,9 @@ def _final_plan(
         matched, asked = found
         table = held.kernel(wanted[asked][0])
         if table is None or table.required_block is None:
-            raise PlanFault(f"{matched.where}: the cubin does not say how {wanted[asked][0]} is launched", kind="compiler")
+            raise PlanFault(
+                f"{matched.where}: the cubin does not say how {wanted[asked][0]} is launched", kind="compiler"
+            )
         arguments = cutile_plan.arguments(matched, asked)
         check_table(matched.where, arguments, table.parameters)
         launch = Launch(

@@ -9,11 +9,14 @@ Not here: running ptxas (triton_build.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 HEAD = re.compile(r"^\.(version|target|address_size)\b.*$", re.MULTILINE)
 SHARED = re.compile(r"^\.extern \.shared .*?;\s*$", re.MULTILINE)
 ENTRY = re.compile(r"(\.visible \.entry )([A-Za-z_$][\w$]*)")
-VARIABLE = re.compile(r"^(?:\.visible |\.weak )?\.(?:global|const)\b[^;={]*?\b([A-Za-z_$][\w$]*)(?:\[\d*\])?\s*[;=]", re.MULTILINE)
+VARIABLE = re.compile(
+    r"^(?:\.visible |\.weak )?\.(?:global|const)\b[^;={]*?\b([A-Za-z_$][\w$]*)(?:\[\d*\])?\s*[;=]", re.MULTILINE
+)
 SECTION = re.compile(r"^\s*\.section\s+\.debug_\w+\s*\{.*?^\s*\}\s*$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"(\.file\s+)(\d+)")
 LOCATION = re.compile(r"(\.loc\s+)(\d+)")
@@ -35,12 +38,14 @@ def merge(modules: tuple[tuple[str, str], ...]) -> str:
         entry = ENTRY.search(body)
         if entry is not None:
             body = re.sub(rf"(?<![\w$]){re.escape(entry[2])}(_param_\d+)?(?![\w$])", rf"{symbol}\g<1>", body)
-        shift = files
-        body = FILE.sub(lambda found, by=shift: f"{found[1]}{int(found[2]) + by}", body)
-        body = LOCATION.sub(lambda found, by=shift: f"{found[1]}{int(found[2]) + by}", body)
+        body = LOCATION.sub(_shift(files), FILE.sub(_shift(files), body))
         files += max((int(number) for _, number in FILE.findall(text)), default=0)
         bodies.append(body.strip())
     return "\n".join([*head, "", *_one_shared(shared), "", "\n\n".join(bodies), ""])
+
+
+def _shift(by: int) -> Callable[[re.Match[str]], str]:
+    return lambda found: f"{found[1]}{int(found[2]) + by}"
 
 
 def _one_shared(declared: list[str]) -> list[str]:

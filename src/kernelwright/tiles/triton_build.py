@@ -1,13 +1,14 @@
 """Builds one candidate of language `triton`: `python -m kernelwright.tiles.triton_build FOLDER`.
 
-Method source: triton.compile(ASTSource(...), target=GPUTarget("cuda", capability, 32)), which needs neither a device nor
-a driver (tried with Triton 3.6); its metadata says shared memory, clusters, scratch and tensor descriptors.
-Not here: what the types of the arguments are (languages/triton_plan.py).
+Method source: triton.compile(ASTSource(...), target=GPUTarget("cuda", capability, 32)), which needs neither a device
+nor a driver (tried with Triton 3.6); its metadata says shared memory, clusters, scratch and tensor descriptors. Not
+here: what the types of the arguments are (languages/triton_plan.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import re
 import subprocess
@@ -50,7 +51,8 @@ MOST_SHARED_BYTES = {80: 166_912, 86: 101_376, 89: 101_376, 90: 232_448, 100: 23
 REMARK = re.compile(r'loc\("?(?P<file>[^":]+)"?:(?P<line>\d+):\d+\): (?:error|remark): (?P<text>.*)')
 PLACE = re.compile(r"^(?P<file>[^\s:][^:\n]*\.py):(?P<line>\d+):\d+: error: (?P<text>.*)$", re.MULTILINE)
 SPILLS = re.compile(
-    r"Compiling entry function '(?P<symbol>[^']+)'.*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores",
+    r"Compiling entry function '(?P<symbol>[^']+)'.*?"
+    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores",
     re.DOTALL,
 )
 
@@ -87,7 +89,7 @@ def build(problem: Problem, candidate: Candidate, target: Target, folder: Path) 
         steps.append((found, asked))
         key = (found.kernel.name, replace(asked, settings=(*asked.settings, *_launch_settings(step))))
         if key not in compiled:
-            outcome = _compile(module, candidate, target, found, key[1], folder)
+            outcome = _compile(module, candidate, target, found, key[1])
             if isinstance(outcome, Failure):
                 return outcome
             taken = {other.symbol for other in compiled.values()}
@@ -124,15 +126,17 @@ def _free(symbol: str, taken: set[str]) -> str:
 
 
 def _compile(
-    module: ModuleType, candidate: Candidate, target: Target, matched: Matched, asked: Signature, folder: Path
+    module: ModuleType, candidate: Candidate, target: Target, matched: Matched, asked: Signature
 ) -> Compiled | Failure:
     function = getattr(module, matched.kernel.name, None)
     if not isinstance(function, JITFunction):
-        message = f"{matched.where}: {matched.kernel.name} is a {type(function).__name__}, not a function under @triton.jit"
+        message = (
+            f"{matched.where}: {matched.kernel.name} is a {type(function).__name__}, not a function under @triton.jit"
+        )
         return Failure(stage="build", kind="symbol", message=message, location=matched.kernel.location)
     capability = language.CAPABILITIES[target.architecture]
-    attributes = {(function.arg_names.index(name),): [["tt.divisibility", triton_plan.DIVISOR]] for name in asked.divisible
-                  if name not in _unaligned(function)}  # fmt: skip
+    divided = [["tt.divisibility", triton_plan.DIVISOR]]
+    attributes = {(function.arg_names.index(name),): divided for name in asked.divisible}
     source = ASTSource(
         fn=function,
         signature=dict(asked.types),
@@ -146,16 +150,9 @@ def _compile(
                 source, target=GPUTarget("cuda", capability, 32), options=_options(candidate, asked)
             )
     except Exception as error:  # noqa: BLE001  (whatever Triton raises about the author's source)
-        return _fault(error, matched, printed.getvalue(), folder)
+        return _fault(error, matched, printed.getvalue(), candidate)
     outcome = Compiled(kernel.metadata.name, kernel, printed.getvalue())
     return _too_large(outcome, matched, capability) or outcome
-
-
-def _unaligned(function: JITFunction[Any]) -> frozenset[str]:
-    """Parameters that the author asked not to be specialised by value or alignment; pointers' alignment is kept."""
-    return frozenset(
-        p.name for p in function.params if p.do_not_specialize or p.do_not_specialize_on_alignment
-    )
 
 
 def _constant(given: OptionValue) -> Any:
@@ -237,7 +234,9 @@ def _final_plan(
         )  # fmt: skip
         check_table(matched.where, arguments, table.parameters)
         maps |= {tensor_map.name: tensor_map for tensor_map in made}
-        final.append(Step(symbol=kernel.symbol, arguments=arguments, launch=_launch(step.launch, kernel.metadata, table)))
+        final.append(
+            Step(symbol=kernel.symbol, arguments=arguments, launch=_launch(step.launch, kernel.metadata, table))
+        )
     return LaunchPlan(steps=tuple(final), workspaces=tuple(workspaces), tensor_maps=tuple(maps.values()))
 
 
@@ -256,8 +255,8 @@ def _scratch(problem: Problem, matched: Matched, launch: Launch, metadata: Any) 
     count = blocks(problem, launch.grid, matched.where)
     if count is None:
         message = (
-            f"{matched.where}: makes tensor descriptors itself, which needs memory for every block, but its grid depends on "
-            "an axis; bind the descriptor as a tensor map instead"
+            f"{matched.where}: makes tensor descriptors itself, which needs memory for every block, but its grid "
+            "depends on an axis; bind the descriptor as a tensor map instead"
         )
         raise PlanFault(message, kind="unsupported", location=matched.kernel.location)
     number = matched.where.split()[1]
@@ -284,7 +283,8 @@ def _launch(given: Launch, metadata: Any, table: cubin.Kernel) -> Launch:
 def _account(resources: tuple[KernelResources, ...], plan: LaunchPlan, log: str) -> str:
     dynamic = {step.symbol: step.launch.shared_bytes for step in plan.steps if step.launch}
     lines = [
-        f"{found.symbol}: {found.registers} registers, {found.spill_bytes} bytes spilled, {found.stack_bytes} bytes of stack, "
+        f"{found.symbol}: {found.registers} registers, {found.spill_bytes} bytes spilled, "
+        f"{found.stack_bytes} bytes of stack, "
         f"{found.shared_bytes} bytes of static and {dynamic.get(found.symbol, 0)} of dynamic shared memory"
         for found in resources
     ]
@@ -294,9 +294,8 @@ def _account(resources: tuple[KernelResources, ...], plan: LaunchPlan, log: str)
 # -------------------------------------------------------------------------------- errors
 
 
-def _fault(error: Exception, matched: Matched, printed: str, folder: Path) -> Failure:
+def _fault(error: Exception, matched: Matched, printed: str, candidate: Candidate) -> Failure:
     """What Triton raised, with the author's line and, as detail, the marked source text."""
-    sources = folder / author_code.SOURCES
     innermost: BaseException = error
     while isinstance(innermost.__cause__, CompilationError):
         innermost = innermost.__cause__
@@ -306,12 +305,16 @@ def _fault(error: Exception, matched: Matched, printed: str, folder: Path) -> Fa
             stage="build",
             kind="syntax",
             message=f"{matched.where}: {message.splitlines()[0]}"[:400],
-            location=_place(innermost, matched, sources),
+            location=_place(innermost, matched, candidate),
             detail=f"{error}\n{printed}"[: author_code.DETAIL_LIMIT],
         )
     text = f"{type(error).__name__}: {error}"
     found = REMARK.search(printed) or PLACE.search(printed)
-    location = f"{own_path(found['file'], sources) or found['file']}:{found['line']}" if found else own_place(error, sources)
+    location = (
+        f"{own_path(found['file'], candidate) or found['file']}:{found['line']}"
+        if found
+        else own_place(error, candidate)
+    )
     said = found["text"] if found else text
     kind = "compiler" if "PassManager" in text or "ptxas" in text else "syntax"
     message = f"{matched.where}: {said.splitlines()[0]}"[:400]
@@ -323,7 +326,7 @@ def _reason(error: CompilationError) -> str:
     return str(error.__cause__) if error.__cause__ else ""
 
 
-def _place(error: CompilationError, matched: Matched, sources: Path) -> str:
+def _place(error: CompilationError, matched: Matched, candidate: Candidate) -> str:
     """file:line of the node that an error is about: Triton counts lines from the `def` of its function."""
     line = getattr(error.node, "lineno", None)
     if line is None:
@@ -331,13 +334,11 @@ def _place(error: CompilationError, matched: Matched, sources: Path) -> str:
     for function in _functions():
         if function.src == error.src:
             path, begin = get_jit_fn_file_line(function)
-            return f"{own_path(path, sources) or matched.kernel.path}:{begin + line - 1}"
+            return f"{own_path(path, candidate) or matched.kernel.path}:{begin + line - 1}"
     return f"{matched.kernel.path}:{matched.kernel.line + line - 1}"
 
 
-def _functions() -> list[JITFunction[Any]]:
-    import gc
-
+def _functions() -> list[Any]:
     return [item for item in gc.get_objects() if isinstance(item, JITFunction)]
 
 
