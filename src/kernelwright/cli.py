@@ -138,8 +138,9 @@ def judge_command(
 ) -> None:  # fmt: skip
     """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
 
-    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors.
-    `kernelwright show SOURCE --skeleton` prints one to start from. Exit status 0: it passed, 1: it did not.
+    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors, or CUDA C++
+    (.cu) with a line such as `// kernelwright-launch: NAME grid=128 block=256`. `kernelwright show SOURCE --skeleton`
+    (and `--language cuda`) prints one to start from. Exit status 0: it passed, 1: it did not.
     """
     with Progress(err) as progress:
         record = api.judge_kernel(
@@ -174,17 +175,19 @@ def problems_command(as_json: bool) -> None:
 @source_options
 @click.option("--reference", is_flag=True, help="Print the reference's source.")
 @click.option("--graph", "show_graph", is_flag=True, help="Print the operator graph.")
-@click.option("--skeleton", is_flag=True, help="Print a C++ kernel file to start from.")
+@click.option("--skeleton", is_flag=True, help="Print a kernel file to start from.")
+@click.option("--language", type=click.Choice(["cpp", "cuda"]), default="cpp", show_default=True, help="Of --skeleton.")
 def show(
-    source: str, inputs: tuple[str, ...], evaluation: bool, reference: bool, show_graph: bool, skeleton: bool
-) -> None:
+    source: str, inputs: tuple[str, ...], evaluation: bool, reference: bool, show_graph: bool, skeleton: bool,
+    language: str,
+) -> None:  # fmt: skip
     """Show what SOURCE is: its tensors, and which experts can work on it."""
     with Progress(err) as progress:
         captured = _capture(source, inputs, evaluation, progress)
     if reference:
         click.echo("\n".join(file.text for file in captured.problem.reference))
     elif skeleton:
-        click.echo(languages.skeleton(captured.problem))
+        click.echo(languages.skeleton(captured.problem, language=language))
     elif show_graph:
         click.echo(_graph_text(captured))
     else:

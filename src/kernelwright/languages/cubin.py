@@ -26,6 +26,7 @@ SVAL = 4
 PARAM_CBANK, REQUIRED_THREADS, MAX_THREADS = 0x0A, 0x10, 0x05
 FRAME_SIZE, KPARAM_INFO, KPARAM_INFO_V2, CBANK_PARAM_SIZE = 0x11, 0x17, 0x45, 0x19
 REGCOUNT, CTA_PER_CLUSTER, EXPLICIT_CLUSTER = 0x2F, 0x3D, 0x3E
+SYSTEM_SHARED_BYTES = 1024
 WEAK_OF_THE_TOOLCHAIN = re.compile(r"\.nv\.reservedSmem\.\w+|__nv_reservedSMEM_\w+")
 """Undefined symbols that every newer cubin has and the driver fills in."""
 
@@ -139,7 +140,7 @@ def _read(elf: ELFFile) -> Cubin:
     names = dict(enumerate(symbol.name for symbol in symbols))
     registers = {names[index]: count for index, count in _pairs(common, REGCOUNT)}
     frames = {names[index]: count for index, count in _pairs(common, FRAME_SIZE)}
-    kernels = []
+    architecture, kernels = _architecture(elf), []
     for name, section in sections.items():
         if not name.startswith(".nv.info."):
             continue
@@ -151,17 +152,23 @@ def _read(elf: ELFFile) -> Cubin:
         kernels.append(
             _kernel(
                 symbol, list(_attributes(section.data())), registers.get(symbol, 0), frames.get(symbol, 0),
-                shared["sh_size"] if shared else 0, code["sh_size"],
+                _static_shared(shared["sh_size"] if shared else 0, architecture), code["sh_size"],
             )
         )  # fmt: skip
     own_constants = sections.get(".nv.constant3")
     return Cubin(
-        architecture=_architecture(elf),
+        architecture=architecture,
         kernels=tuple(sorted(kernels, key=lambda kernel: kernel.symbol)),
         variables=_variables(elf, symbols),
         wanted=tuple(sorted(s.name for s in symbols if _is_wanted(s))),
         constant_bytes=own_constants["sh_size"] if own_constants else 0,
     )
+
+
+def _static_shared(section_bytes: int, architecture: str) -> int:
+    """From sm_90 on the section holds what the system keeps for itself as well, where a kernel has any."""
+    reserved = SYSTEM_SHARED_BYTES if int(architecture.removeprefix("sm_")) >= 90 else 0
+    return max(0, section_bytes - reserved)
 
 
 def _architecture(elf: ELFFile) -> str:

@@ -18,6 +18,7 @@ from kernelwright.types import Artifact, Candidate, Failure, Problem, Target
 GROUP = "kernelwright.languages"
 BUILT_IN = (
     EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),
+    EntryPoint("cuda", "kernelwright.languages.cuda:Cuda", GROUP),
     EntryPoint("triton", "kernelwright.languages.triton:Triton", GROUP),
     EntryPoint("cutile", "kernelwright.languages.cutile:Cutile", GROUP),
 )
