@@ -31,6 +31,9 @@ class Language(Protocol):
 
     **Covers**: what is compiled, with which flags, and what is refused before and after.
     **Does not cover**: the launch plan (plan.py), caching (cache.py), processes (builder.py).
+
+    A language whose compiler runs its author's code (imports the sources) says so with `runs_author_code = True`, and
+    runs that code by `bounded.run(..., jailed=True)`.
     """
 
     name: str
