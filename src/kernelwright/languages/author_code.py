@@ -4,8 +4,9 @@ The build worker writes the sources and a request into its private folder and st
 that process imports the sources, compiles, and leaves `outcome.json` and the cubin. What it left is read as data.
 
 **Covers**: a fresh interpreter for every candidate (nothing that one candidate changes can reach the next), bounds on
-time, memory, file size and processes, a clean environment, caches of the compilers inside the private folder.
-**Does not cover**: the network and the rest of the file system: that is the jail's part, around the same command.
+time, memory, file size and processes, a jail of its own with no network and one folder, a clean environment, caches of
+the compilers inside that folder.
+**Does not cover**: what the compiled code does.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def run_module(
     }
     command = ["/usr/bin/env", *(f"{name}={text}" for name, text in variables.items())]
     command += [sys.executable, "-P", *(["-m"] if torch else ["-c", WITHOUT_TORCH]), module, str(folder)]
-    return run(command, folder=folder, temporary=private, limits=limits)
+    return run(command, folder=folder, temporary=private, limits=limits, jailed=True)
 
 
 def _read(path: Path) -> Artifact | Failure | None:
