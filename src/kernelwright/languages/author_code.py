@@ -54,7 +54,7 @@ def build(
     ended = run_module(module, folder, limits=limits)
     outcome = _read(folder / OUTCOME)
     if outcome is None:
-        return _ended_badly(ended, limits)
+        return ended_badly(ended, limits)
     if isinstance(outcome, Failure):
         detail = outcome.detail or ended.output
         told = detail if outcome.message in detail else f"{outcome.message}\n{detail}"
@@ -125,8 +125,8 @@ def _read(path: Path) -> Artifact | Failure | None:
     return outcome if isinstance(outcome, Artifact | Failure) else None
 
 
-def _ended_badly(ended: Ended, limits: Limits) -> Failure:
-    """A process that left no outcome: killed, crashed, or ended by the author's code."""
+def ended_badly(ended: Ended, limits: Limits) -> Failure:
+    """Returns what it means that a process left no outcome: killed, crashed, or ended by the author's code."""
     detail = ended.output[-DETAIL_LIMIT:]
     if ended.status is None or ended.status in (-24, 137, 152, -9):
         message = f"the build took longer than {limits.time_s:.0f} s and was killed"

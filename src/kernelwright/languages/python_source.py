@@ -83,7 +83,7 @@ def _check_file(source: SourceFile, own: frozenset[str], allowed: tuple[str, ...
         return tree
     for node in ast.walk(tree):
         where = f"{source.path}:{getattr(node, 'lineno', 0)}"
-        for module in _imported(node):
+        for module in imported(node):
             if module not in own and not any(module == name or _below(module, name) for name in allowed):
                 message = f"import of {module!r}: a kernel file may import {', '.join(allowed)} and its own files"
                 return _refuse("import", message, where)
@@ -98,7 +98,8 @@ def _below(module: str, name: str) -> bool:
     return name.endswith(".*") and module.startswith(name[:-1])
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
+def imported(node: ast.AST) -> Iterator[str]:
+    """Yields the modules that a statement imports."""
     if isinstance(node, ast.Import):
         yield from (name.name for name in node.names)
     elif isinstance(node, ast.ImportFrom):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import random
+import typing
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from kernelwright.tile_interpreter.context import Block, Run, running
 from kernelwright.tile_interpreter.findings import Findings, TileFault
 from kernelwright.tile_interpreter.memory import Array, Memory
 from kernelwright.tile_interpreter.rebinding import Rebinder
-from kernelwright.tile_interpreter.tiles import made
+from kernelwright.tile_interpreter.tiles import made, tile
 
 MOST_OPERATIONS = 2_000_000
 MOST_BLOCKS = 1 << 20
@@ -71,7 +72,10 @@ def interpret(
     bound = signature.bind(*args)
     bound.apply_defaults()
     memories: list[Memory] = []
-    arguments = [_argument(name, given, memories) for name, given in bound.arguments.items()]
+    constants = _constants(function)
+    arguments = [
+        _argument(name, given, memories, is_constant=name in constants) for name, given in bound.arguments.items()
+    ]
     rebinder = Rebinder()
     rebound = rebinder.function(function)
     blocks: list[Block] = [(x, y, z) for z in range(sizes[2]) for y in range(sizes[1]) for x in range(sizes[0])]
@@ -88,6 +92,17 @@ def interpret(
     order = {"error": 0, "warning": 1, "note": 2}
     found = sorted(state.found.values(), key=lambda finding: (order[finding.level], finding.file, finding.line))
     return Findings(findings=tuple(found), blocks=len(blocks), seed=chosen)
+
+
+def _constants(function: Any) -> frozenset[str]:
+    """Parameters whose annotation says that their value is known when compiling."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    marked = (ct.ConstantAnnotation, type(ct.ConstantAnnotation()))
+    return frozenset(
+        name
+        for name, hint in hints.items()
+        if hint is ct.Constant or any(isinstance(part, marked) for part in getattr(hint, "__metadata__", ()))
+    )
 
 
 def _grid(grid: int | Sequence[int]) -> Block:
@@ -122,19 +137,21 @@ def _report_fault(state: Run, kind: str, message: str, error: BaseException) -> 
     state.report_at(kind, "error", message, file=state.file_names.get(name, name), line=line)
 
 
-def _argument(name: str, given: Any, memories: list[Memory]) -> Any:
+def _argument(name: str, given: Any, memories: list[Memory], *, is_constant: bool) -> Any:
     """What a kernel sees for an argument."""
     is_output = isinstance(given, Output)
     item = given.array if isinstance(given, Output) else given
     dtype = None
     if isinstance(item, Typed):
         item, dtype = item.array, item.dtype
-    if isinstance(item, bool | int | float | str) or item is None:
-        return item
     if isinstance(item, np.generic):
         return made(np.asarray(item), dtypes.BY_NUMPY[item.dtype])
+    if isinstance(item, bool | int | float | str) or item is None:
+        return item if is_constant or isinstance(item, str) or item is None else tile(item)
     if isinstance(item, tuple | list):
-        return tuple(_argument(f"{name}[{i}]", one, memories) for i, one in enumerate(item))
+        return tuple(
+            _argument(f"{name}[{i}]", one, memories, is_constant=is_constant) for i, one in enumerate(item)
+        )
     base, dtype = _array(name, item, dtype)
     known = next((m for m in memories if _is_same(m.base, base)), None)
     if known is None:
