@@ -88,7 +88,6 @@ def run_module(
     folder: Path,
     *,
     limits: Limits,
-    torch: bool = False,
     environment: tuple[tuple[str, str], ...] = (),
 ) -> Ended:
     """Runs one of our modules on a folder, with bounds and a clean environment, and returns how it ended.
@@ -97,7 +96,6 @@ def run_module(
         module: its name.
         folder: its one argument, and where it runs.
         limits: what it may use.
-        torch: whether it needs torch.
         environment: further variables.
     """
     private = folder / "temporary"
@@ -113,7 +111,7 @@ def run_module(
         **dict(environment),
     }
     command = ["/usr/bin/env", *(f"{name}={text}" for name, text in variables.items())]
-    command += [sys.executable, "-P", *(["-m"] if torch else ["-c", WITHOUT_TORCH]), module, str(folder)]
+    command += [sys.executable, "-P", "-c", WITHOUT_TORCH, module, str(folder)]
     return run(command, folder=folder, temporary=private, limits=limits, jailed=True)
 
 

@@ -74,9 +74,9 @@ def interpret(
             (folder / INPUTS / name).write_bytes(content)
         request = {"problem": problem, "candidate": candidate, "seed": seed}
         (folder / author_code.REQUEST).write_text(codec.dumps(request))
-        needs_torch = candidate.language == "triton"
-        ended = author_code.run_module(WORKERS[candidate.language], folder, limits=limits, torch=needs_torch,
-                                       environment=(("TRITON_INTERPRET", "1"),) if needs_torch else ())  # fmt: skip
+        ended = author_code.run_module(
+            WORKERS[candidate.language], folder, limits=limits, environment=(("TRITON_INTERPRET", "1"),)
+        )
         try:
             report = codec.loads((folder / REPORT).read_text())
             if isinstance(report, Failure):

@@ -112,7 +112,9 @@ def plan_of(
     said = list(device_file.directives(source))
     spaces = {space.name: (space, ctype) for space, ctype in
               (device_file._workspace(d) for d in said if d.word == "workspace")}  # fmt: skip
-    maps = {found.name: found for found in (device_file._tensor_map(d, problem) for d in said if d.word == "tensor-map")}
+    maps = {
+        found.name: found for found in (device_file._tensor_map(d, problem) for d in said if d.word == "tensor-map")
+    }
     steps = []
     for directive in said:
         if directive.word == "launch":
@@ -154,9 +156,7 @@ def _launch(
         if name not in constants | settings:
             known = ", ".join(["grid", *sorted(settings), *(p.name for p in kernel.parameters)])
             raise UserError(f"{directive.where}: {name}= is no word of a launch of {kernel.name}", f"known are {known}")
-    launch = Launch(
-        grid=grid, block=NO_BLOCK, cooperative="cooperative" in flags, programmatic="programmatic" in flags
-    )
+    launch = Launch(grid=grid, block=NO_BLOCK, cooperative="cooperative" in flags, programmatic="programmatic" in flags)
     return Step(symbol=kernel.name, arguments=arguments, launch=launch, options=options)
 
 

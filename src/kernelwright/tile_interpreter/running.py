@@ -149,9 +149,7 @@ def _argument(name: str, given: Any, memories: list[Memory], *, is_constant: boo
     if isinstance(item, bool | int | float | str) or item is None:
         return item if is_constant or isinstance(item, str) or item is None else tile(item)
     if isinstance(item, tuple | list):
-        return tuple(
-            _argument(f"{name}[{i}]", one, memories, is_constant=is_constant) for i, one in enumerate(item)
-        )
+        return tuple(_argument(f"{name}[{i}]", one, memories, is_constant=is_constant) for i, one in enumerate(item))
     base, dtype = _array(name, item, dtype)
     known = next((m for m in memories if _is_same(m.base, base)), None)
     if known is None:

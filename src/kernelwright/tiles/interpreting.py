@@ -43,7 +43,9 @@ class Buffers:
                 self.arrays[tensor.name] = poisoned(tensor)
             else:
                 content = (folder / INPUTS / tensor.name).read_bytes()
-                self.arrays[tensor.name] = np.frombuffer(bytearray(content), storage(tensor.dtype)).reshape(tensor.shape)
+                self.arrays[tensor.name] = np.frombuffer(bytearray(content), storage(tensor.dtype)).reshape(
+                    tensor.shape
+                )
         for workspace in candidate.plan.workspaces:
             self.arrays[workspace.name] = np.full(workspace.size_bytes, POISON_BYTE, np.uint8)
 

@@ -3,6 +3,7 @@
 Two faults of Triton 3.6's interpreter are mended before anything runs (both reported upstream):
 - tl.dot multiplies the bit patterns of bfloat16 operands; they are widened to float32 first.
 - A loop bound that is a kernel argument is an array of one element, which NumPy 2.4 no longer takes for an index.
+Triton's interpreter takes whatever looks enough like a tensor of torch; `Shared` does, so that torch is not needed.
 Not here: what the numbers should be.
 """
 
@@ -13,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import torch
 import triton.language as tl
 from triton.runtime import interpreter
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -25,6 +25,69 @@ from kernelwright.languages.tile_arguments import DTYPES, Matched, PlanFault
 from kernelwright.tiles.interpreting import Buffers, serve, storage
 from kernelwright.tiles.serving import own_place
 from kernelwright.types import Binding
+
+
+class Dtype:
+    """An element type as Triton asks torch's for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.itemsize = storage(name).itemsize
+        self.is_floating_point = "float" in name
+
+    def __str__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dtype) and other.name == self.name
+
+
+class Shared:
+    """A buffer as Triton's interpreter asks a tensor: its address and its element type; nothing is ever copied."""
+
+    def __init__(self, array: Any, dtype: Dtype) -> None:
+        self.array, self.dtype = array, dtype
+
+    def data_ptr(self) -> int:
+        """Returns the address of the first element."""
+        return int(self.array.ctypes.data)
+
+    def element_size(self) -> int:
+        """Returns the bytes of one element."""
+        return self.dtype.itemsize
+
+    def untyped_storage(self) -> Shared:
+        """Returns the memory, which is this."""
+        return self
+
+    def cpu(self) -> Shared:
+        """Returns the memory on the host, where it is."""
+        return self
+
+    def copy_(self, other: Shared) -> None:
+        """Brings back what is here already."""
+
+    def new_empty(self, *_: Any, **__: Any) -> Shared:
+        """Returns the tensor that `set_` is then called on."""
+        return Shared(self.array, self.dtype)
+
+    def set_(self, *_: Any) -> None:
+        """Points a new tensor at the memory that it points at already."""
+
+    def storage_offset(self) -> int:
+        """Returns where the tensor begins in its memory."""
+        return 0
+
+    def size(self) -> tuple[int, ...]:
+        """Returns the shape."""
+        return tuple(self.array.shape)
+
+    def stride(self) -> tuple[int, ...]:
+        """Returns the strides in elements."""
+        return tuple(stride // self.dtype.itemsize for stride in self.array.strides)
 
 
 def mend() -> None:
@@ -88,14 +151,9 @@ def _argument(buffers: Buffers, binding: Binding, matched: Matched) -> Any:
     return _tensor(buffers, binding.name, dtype)
 
 
-def _tensor(buffers: Buffers, name: str, dtype: str) -> torch.Tensor:
-    """A tensor that shares its memory with a buffer."""
+def _tensor(buffers: Buffers, name: str, dtype: str) -> Shared:
     array = buffers.arrays[name]
-    if name not in buffers.dtypes:
-        array = array.view(storage(dtype))
-    if dtype == "bfloat16":
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    return Shared(array if name in buffers.dtypes else array.view(storage(dtype)), Dtype(dtype))
 
 
 if __name__ == "__main__":
