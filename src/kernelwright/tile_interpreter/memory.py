@@ -19,7 +19,24 @@ from kernelwright.tile_interpreter.dtypes import Dtype
 from kernelwright.tile_interpreter.findings import TileFault
 from kernelwright.tile_interpreter.tiles import INT, OPERATIONS, made
 
-NOBODY, SEVERAL = -1, -2
+NOBODY = -1
+
+
+class Account:
+    """Who touched each element last, where and when."""
+
+    def __init__(self, size: int) -> None:
+        self.block = np.full(size, NOBODY, np.int32)
+        self.line = np.zeros(size, np.int32)
+        self.moment = np.zeros(size, np.int64)
+
+    def enter(self, flat: Any, block: int, line: int, moment: int) -> None:
+        """Enters an access to elements."""
+        self.block[flat], self.line[flat], self.moment[flat] = block, line, moment
+
+    def by_others(self, flat: Any, block: int) -> Any:
+        """Returns for which elements the account names another block."""
+        return (self.block[flat] != NOBODY) & (self.block[flat] != block)
 
 
 class Memory:
@@ -36,13 +53,11 @@ class Memory:
         self.name, self.base, self.dtype, self.is_output = name, base, dtype, is_output
         size = base.size
         self.written = np.zeros(size, bool)
-        self.writer = np.full(size, NOBODY, np.int32)
-        self.writer_line = np.zeros(size, np.int32)
-        self.writer_moment = np.zeros(size, np.int64)
+        self.writer = Account(size)
         self.writer_atomic = np.zeros(size, bool)
-        self.reader = np.full(size, NOBODY, np.int32)
-        self.reader_line = np.zeros(size, np.int32)
-        self.reader_moment = np.zeros(size, np.int64)
+        self.reader = Account(size)
+        self.later_reader = Account(size)
+        """The last reader that was another block than the first."""
         self.released: dict[int, dict[int, int]] = {}
         """For an element that was released: what each block had done by then, as its last moment."""
 
@@ -67,54 +82,50 @@ class Memory:
         current = run()
         moment = current.step()
         _, line = current.place()
-        others = (self.writer[flat] != NOBODY) & (self.writer[flat] != current.number)
+        others = self.writer.by_others(flat, current.number)
         if atomic:
             others &= ~self.writer_atomic[flat]
-        self._report(flat, others, self.writer, self.writer_line, self.writer_moment, "reads", "wrote", line)
-        if atomic:
-            return
-        before = self.reader[flat]
-        self.reader[flat] = np.where((before == NOBODY) | (before == current.number), current.number, SEVERAL)
-        self.reader_line[flat] = line
-        self.reader_moment[flat] = moment
+        self._report(flat, others, self.writer, "reads", "wrote", line)
+        if not atomic:
+            is_later = self.reader.by_others(flat, current.number)
+            self.reader.enter(flat[~is_later], current.number, line, moment)
+            self.later_reader.enter(flat[is_later], current.number, line, moment)
 
     def note_write(self, flat: Any, *, atomic: bool = False) -> None:
         """Enters a write of elements, and reports races with accesses of other blocks."""
         current = run()
         moment = current.step()
         _, line = current.place()
-        writers = (self.writer[flat] != NOBODY) & (self.writer[flat] != current.number)
+        writers = self.writer.by_others(flat, current.number)
         if atomic:
             writers &= ~self.writer_atomic[flat]
-        self._report(flat, writers, self.writer, self.writer_line, self.writer_moment, "writes", "wrote", line)
-        readers = (self.reader[flat] != NOBODY) & (self.reader[flat] != current.number)
-        self._report(flat, readers, self.reader, self.reader_line, self.reader_moment, "writes", "read", line)
-        self.writer[flat], self.writer_line[flat], self.writer_moment[flat] = current.number, line, moment
+        self._report(flat, writers, self.writer, "writes", "wrote", line)
+        for account in (self.reader, self.later_reader):
+            self._report(flat, account.by_others(flat, current.number), account, "writes", "read", line)
+        self.writer.enter(flat, current.number, line, moment)
         self.writer_atomic[flat] = atomic
         self.written[flat] = True
 
-    def _report(
-        self, flat: Any, suspects: Any, who: Any, lines: Any, moments: Any, does: str, did: str, line: int
-    ) -> None:
+    def _report(self, flat: Any, suspects: Any, account: Account, does: str, did: str, line: int) -> None:
         if not suspects.any():
             return
         current = run()
         known = current.known.get(current.number, {})
-        racing = np.asarray(flat)[suspects]
+        racing = flat[suspects]
         if known:
-            ordered = np.array([moments[at] <= known.get(int(who[at]), -1) for at in racing], bool)
-            racing = racing[~ordered]
+            ordered = [account.moment[at] <= known.get(int(account.block[at]), -1) for at in racing]
+            racing = racing[~np.array(ordered, bool)]
         if not racing.size:
             return
         first = int(racing[0])
-        place = np.unravel_index(first, self.base.shape)
-        other = f"block {_block_of(int(who[first]))}" if who[first] >= 0 else "several blocks"
+        place = list(map(int, np.unravel_index(first, self.base.shape)))
+        other_line = int(account.line[first])
         message = (
-            f"{other} {did} {self.name}{list(map(int, place))} at line {int(lines[first])}, and this block {does} it "
-            "without an order between them; use atomics, or give every block elements of its own"
+            f"block {_block_of(int(account.block[first]))} {did} {self.name}{place} at line {other_line}, and this block "
+            f"{does} it without an order between them; use atomics, or give every block elements of its own"
         )
         current.report(
-            "race", "error", message, line=line, other_line=int(lines[first]), count=int(racing.size), about=self.name
+            "race", "error", message, line=line, other_line=other_line, count=int(racing.size), about=self.name
         )
 
     # ------------------------------------------------------------------------ synchronising

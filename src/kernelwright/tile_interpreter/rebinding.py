@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import builtins
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cuda.tile as ct
@@ -187,7 +187,7 @@ class Rebinder:
         """Returns a function of the author's with its names rebound."""
         if id(given) in self.made:
             return self.made[id(given)]  # type: ignore[no-any-return]
-        scope = self._scope(given.__globals__)
+        scope = self._scope(given.__globals__, given.__code__)
         closure = tuple(types.CellType() for _ in given.__closure__ or ())
         new = types.FunctionType(given.__code__, scope, given.__name__, given.__defaults__, closure or None)
         new.__kwdefaults__ = given.__kwdefaults__
@@ -203,14 +203,16 @@ class Rebinder:
             if isinstance(constant, types.CodeType):
                 self._note(constant)
 
-    def _scope(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _scope(self, given: dict[str, Any], code: types.CodeType) -> dict[str, Any]:
+        """The copy of a function's globals, with the names that its code uses."""
         if id(given) not in self.globals:
-            scope: dict[str, Any] = {"__builtins__": BUILTINS, "__name__": given.get("__name__", "")}
-            self.globals[id(given)] = scope
-            for name, item in given.items():
-                if not name.startswith("__"):
-                    scope[name] = self.value(item)
-        return self.globals[id(given)]
+            self.globals[id(given)] = {"__builtins__": BUILTINS, "__name__": given.get("__name__", "")}
+        scope = self.globals[id(given)]
+        for name in _names(code):
+            if name in given and name not in scope:
+                scope[name] = None  # a function that refers to itself
+                scope[name] = self.value(given[name])
+        return scope
 
     def value(self, item: Any) -> Any:
         """Returns what an object that a kernel can reach means to it."""
@@ -234,6 +236,13 @@ class Rebinder:
         ):
             return self.function(item)
         return item
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
 
 
 def _refusing(fault: TileFault) -> Callable[..., Any]:
