@@ -10,11 +10,11 @@ from kernelwright.languages import author_code, cubin
 from kernelwright.languages.cutile import Cutile
 from kernelwright.languages.interpreted import Interpreted, interpret
 from kernelwright.languages.triton import Triton
-from kernelwright.types import Artifact, Failure
+from kernelwright.types import Artifact, Failure, replace
 
 from . import tile_corpus
 
-LANGUAGES = {"triton": Triton(), "cutile": Cutile()}
+LANGUAGES: dict[str, Triton | Cutile] = {"triton": Triton(), "cutile": Cutile()}
 FILES = [path for language in LANGUAGES for path in tile_corpus.files(language)]
 LONG = frozenset(("attention", "matmul", "layer_norm"))
 """Compiled for one architecture here; the others are of one kind with these."""
@@ -68,8 +68,6 @@ def test_refusal_is_a_value() -> None:
     candidate = tile_corpus.candidate(path)
     inputs, _ = tile_corpus.drawn(path.stem)
     text = candidate.sources[0].text.replace(f"def {path.stem}(", "def other(")
-    from kernelwright.types import replace
-
     broken = replace(candidate, sources=(replace(candidate.sources[0], text=text),))
     outcome = interpret(tile_corpus.problem(path.stem), broken, inputs)
     assert isinstance(outcome, Failure)

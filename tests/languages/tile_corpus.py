@@ -71,7 +71,8 @@ CASES = {
         lambda a: a["table"][a["index"].astype(int)], 0.0, most=40,
     ),
     "histogram": Case(
-        (("x", (500,), I4),), (("out", (16,), I4),), lambda a: np.bincount(a["x"].astype(int), minlength=16), 0.0, most=16
+        (("x", (500,), I4),), (("out", (16,), I4),),
+        lambda a: np.bincount(a["x"].astype(int), minlength=16), 0.0, most=16,
     ),
     "argmax": Case((("x", (20, 50), F4),), (("out", (20,), I4),), lambda a: a["x"].argmax(axis=1), 0.0),
     "attention": Case(

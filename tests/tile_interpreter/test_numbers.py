@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
 """What the interpreter computes, against NumPy in float64 and against the formats' own definitions."""
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def kernel_of(operation: Callable[..., Any]) -> Any:
     """A kernel that stores operation(x, y) of two whole arrays."""
 
     @ct.kernel
-    def apply(x, y, out, shape: ct.Constant[tuple[int, ...]], to: ct.Constant[tuple[int, ...]]):  # type: ignore[no-untyped-def]
+    def apply(x, y, out, shape: ct.Constant[tuple[int, ...]], to: ct.Constant[tuple[int, ...]]):
         zero = (0,) * len(shape)
         result = operation(ct.load(x, zero, shape=shape), ct.load(y, zero, shape=shape))
         ct.store(out, (0,) * len(to), tile=result.astype(out.dtype))
@@ -117,7 +118,7 @@ def test_products_of_narrow_floats_use_their_values(dtype: Any) -> None:
     """The bits of an array are read as its dtype, and the sum is that of the values."""
 
     @ct.kernel
-    def product(x, y, out):  # type: ignore[no-untyped-def]
+    def product(x, y, out):
         a, b = ct.load(x, (0, 0), shape=(8, 16)), ct.load(y, (0, 0), shape=(16, 8))
         ct.store(out, (0, 0), tile=ct.mma(a, b, ct.zeros((8, 8), dtype=ct.float32)))
 
@@ -131,7 +132,7 @@ def test_products_of_narrow_floats_use_their_values(dtype: Any) -> None:
 
 def test_torch_tensors_are_written_in_place() -> None:
     @ct.kernel
-    def double(x):  # type: ignore[no-untyped-def]
+    def double(x):
         ct.store(x, (0,), tile=ct.load(x, (0,), shape=(4,)) * 2)
 
     given = torch.arange(4, dtype=torch.bfloat16)
@@ -141,7 +142,7 @@ def test_torch_tensors_are_written_in_place() -> None:
 
 def test_loop_numbers_are_scalars_and_static_ones_are_constants() -> None:
     @ct.kernel
-    def loops(out, N: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    def loops(out, N: ct.Constant[int]):
         total = ct.zeros((1,), dtype=ct.int32)
         for i in range(N):
             total = total + i
@@ -157,7 +158,7 @@ def test_loop_numbers_are_scalars_and_static_ones_are_constants() -> None:
 
 def test_views_and_slices() -> None:
     @ct.kernel
-    def pieces(x, out):  # type: ignore[no-untyped-def]
+    def pieces(x, out):
         part = x.slice(0, 2, 8)
         view = part.tiled_view((4,), padding_mode=ct.PaddingMode.ZERO, traversal_steps=(2,))
         target = out.tiled_view((4,))

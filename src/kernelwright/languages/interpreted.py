@@ -1,9 +1,9 @@
 """The CPU ring: a tile candidate's plan run on the CPU, in a process of its own, to debug it where there is no GPU.
 
-Triton candidates run in Triton's own interpreter (TRITON_INTERPRET=1), cuTile candidates in kernelwright.tile_interpreter,
-which also reports races, accesses outside arrays and undefined values. Contents travel as raw bytes, so that whoever asks
-needs no NumPy.
-Not here: the process (kernelwright.tiles.interpreting), and judging: what the CPU computes is no verdict.
+Triton candidates run in Triton's own interpreter (TRITON_INTERPRET=1), cuTile candidates in
+kernelwright.tile_interpreter, which also reports races, accesses outside arrays and undefined values. Contents travel
+as raw bytes, so that whoever asks needs no NumPy. Not here: the process (kernelwright.tiles.interpreting), and
+judging: what the CPU computes is no verdict.
 """
 
 from __future__ import annotations

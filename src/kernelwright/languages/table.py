@@ -21,6 +21,7 @@ BUILT_IN = (
     EntryPoint("cuda", "kernelwright.languages.cuda:Cuda", GROUP),
     EntryPoint("triton", "kernelwright.languages.triton:Triton", GROUP),
     EntryPoint("cutile", "kernelwright.languages.cutile:Cutile", GROUP),
+    EntryPoint("cute", "kernelwright.languages.cute:Cute", GROUP),
 )
 """In order of priority: a plug-in cannot take a built-in language's name."""
 

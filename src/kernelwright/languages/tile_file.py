@@ -9,10 +9,10 @@
 
 The form is that of CUDA files (device_file.py), without block, cluster and shared memory, which the compilers choose. A
 kernel's run-time parameters are matched by name with tensors (`x` or `x_ptr`), workspaces, tensor maps and axes;
-`parameter=...` on the launch's line names another one, or gives a number: whole numbers are int32_t where they fit, others
-float; `int64:5` and `double:0.5` say it otherwise. Constants and the compiler's options are given there as well.
-The language is that of the kernels: @triton.jit or @cuda.tile.kernel.
-Not here: whether it compiles (triton.py, cutile.py) or is right (judge).
+`parameter=...` on the launch's line names another one, or gives a number: whole numbers are int32_t where they fit,
+others float; `int64:5` and `double:0.5` say it otherwise. Constants and the compiler's options are given there as
+well. The language is that of the kernels: @triton.jit or @cuda.tile.kernel. Not here: whether it compiles (triton.py,
+cutile.py) or is right (judge).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 from kernelwright.errors import UserError
 from kernelwright.languages import cutile, device_file, python_source, triton
 from kernelwright.languages.device_file import Directive
+from kernelwright.languages.device_plan import TENSOR_MAP_CTYPE
 from kernelwright.languages.python_source import KernelFunction, KernelParameter
 from kernelwright.languages.tile_arguments import DEVICE_CTYPES, NO_BLOCK
 from kernelwright.types import (
@@ -42,7 +43,8 @@ from kernelwright.types import (
 )
 
 FORMS = {
-    "triton": ("jit", "constexpr", frozenset(triton.WHOLE_SETTINGS), re.compile(r"^\s*(?:import|from)\s+triton\b", re.M)),
+    "triton": ("jit", "constexpr", frozenset(triton.WHOLE_SETTINGS),
+               re.compile(r"^\s*(?:import|from)\s+triton\b", re.M)),
     "cutile": ("kernel", "Constant", frozenset(cutile.SETTINGS), re.compile(r"^\s*(?:import|from)\s+cuda\b", re.M)),
 }  # fmt: skip
 """By language: the decorator, the annotation of constants, the compiler's own options, and the import that shows it."""
@@ -52,7 +54,8 @@ Reader = Callable[[Path, Path], str]
 
 
 def language_of(text: str) -> str:
-    """Returns `triton` or `cutile` for a Python file that says how its tile kernels are launched, empty for any other."""
+    """Returns `triton` or `cutile` for a Python file that says how its tile kernels are launched, empty for any
+    other."""
     if not LAUNCH.search(text):
         return ""
     source = SourceFile(path="kernel.py", text=text)
@@ -172,7 +175,7 @@ def _binding(
         if name in spaces:
             return Binding(kind="workspace", name=name, ctype=spaces[name][1])
         if name in maps:
-            return Binding(kind="tensor_map", name=name, ctype=device_file.TENSOR_MAP_CTYPE)
+            return Binding(kind="tensor_map", name=name, ctype=TENSOR_MAP_CTYPE)
         if name in {axis.name for axis in problem.axes}:
             return Binding(kind="axis", name=name, ctype="int32_t")
     if not said:

@@ -121,8 +121,8 @@ class Memory:
         place = list(map(int, np.unravel_index(first, self.base.shape)))
         other_line = int(account.line[first])
         message = (
-            f"block {_block_of(int(account.block[first]))} {did} {self.name}{place} at line {other_line}, and this block "
-            f"{does} it without an order between them; use atomics, or give every block elements of its own"
+            f"block {_block_of(int(account.block[first]))} {did} {self.name}{place} at line {other_line}, and this "
+            f"block {does} it without an order between them; use atomics, or give every block elements of its own"
         )
         current.report(
             "race", "error", message, line=line, other_line=other_line, count=int(racing.size), about=self.name

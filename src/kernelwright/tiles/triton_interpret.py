@@ -1,4 +1,5 @@
-"""Runs a Triton plan in Triton's interpreter: `TRITON_INTERPRET=1 python -m kernelwright.tiles.triton_interpret FOLDER`.
+"""Runs a Triton plan in Triton's interpreter: `TRITON_INTERPRET=1 python -m kernelwright.tiles.triton_interpret
+FOLDER`.
 
 Two faults of Triton 3.6's interpreter are mended before anything runs (both reported upstream):
 - tl.dot multiplies the bit patterns of bfloat16 operands; they are widened to float32 first.
@@ -32,7 +33,7 @@ class Dtype:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.itemsize = storage(name).itemsize
+        self.itemsize = int(storage(name).itemsize)
         self.is_floating_point = "float" in name
 
     def __str__(self) -> str:
@@ -57,7 +58,7 @@ class Shared:
 
     def element_size(self) -> int:
         """Returns the bytes of one element."""
-        return self.dtype.itemsize
+        return int(self.dtype.itemsize)
 
     def untyped_storage(self) -> Shared:
         """Returns the memory, which is this."""
