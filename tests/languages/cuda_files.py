@@ -1,7 +1,8 @@
 """CUDA files of the tests, with the problem that their heads describe.
 
-`TENSOR:` name, role, dtype and sizes, once for each tensor. `ARCH:` the architectures that it is for (default: all).
-`TRICK:` and `CAUGHT BY:` as in tests/judge/kernel_files.py.
+`TENSOR:` name, role, dtype and sizes, once for each tensor; without any, `PROBLEM:`, `TRICK:` and `CAUGHT BY:` are as
+in tests/judge/kernel_files.py. `ARCH:` the architectures that it is for (default: all). `WHERE: device` marks what only
+a device can show. How the kernels are started stands in kernelwright-launch lines, as in anybody's file.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.judge.kernel_files import make_problem
 
 from kernelwright.languages import candidate_from_file
 from kernelwright.languages.devices import COMPILED
@@ -32,7 +35,17 @@ class CudaFile:
         return tuple(said[0].split()) if said else COMPILED
 
     @property
+    def needs_device(self) -> bool:
+        return self.every("WHERE") == ["device"]
+
+    @property
+    def caught_by(self) -> list[str]:
+        return [name.strip() for name in self.every("CAUGHT BY")[0].split("|")]
+
+    @property
     def problem(self) -> Problem:
+        if not self.every("TENSOR"):
+            return make_problem((self.every("PROBLEM") or ["softmax"])[0])
         specs = []
         for line in self.every("TENSOR"):
             name, role, dtype, *shape = line.split()

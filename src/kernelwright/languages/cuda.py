@@ -35,6 +35,8 @@ RULES = gate.Rules(
     "<cstdint>, <cmath>, <limits>, <type_traits>",
 )
 SLOW_HEADERS = re.compile(r"#\s*include\s*[<\"](cuda/|cub/|cooperative_groups|cuda_pipeline|cuda_awbarrier)")
+NO_PROBLEM = Problem(name="", inputs=(), parameters=(), outputs=(), reference=(), entry="", workloads=(), min_bytes=0)
+"""Of sources that are compiled without a plan."""
 MOST_REGISTERS = 255
 Flags = tuple[str, ...]
 
@@ -111,29 +113,34 @@ class Cuda:
         key = self.key(problem, candidate, target)
         if isinstance(key, Failure):
             return key
-        flags = flags_for(candidate.options)
-        assert not isinstance(flags, Failure)  # key() has passed
-        run = self._nvcc if compiler_of(candidate) == "nvcc" else self._nvrtc
-        made = run(problem, candidate, (f"--gpu-architecture={target.architecture}", *flags), folder)
+        made = self._made(problem, candidate, target, folder)
         if isinstance(made, Failure):
             return made
-        path = folder / cache.CUBIN
-        path.write_bytes(made.cubin)
-        built = cubin.read(path)
+        built = cubin.read(folder / cache.CUBIN)
         fault = device_inspection.inspect(candidate, built, made.ptx) or check_resources(candidate, built, target)
-        if fault:
+        return fault or _artifact(candidate, key, built, made, folder, started)
+
+    def compile_alone(self, candidate: Candidate, target: Target, folder: Path) -> Artifact | Failure:
+        """Builds sources without a plan and without the inspection: code to look at, not to run."""
+        started = time.monotonic()
+        if fault := gate.check_sources(candidate.sources, rules=RULES) or _aliases_fault(candidate):
             return fault
-        return Artifact(
-            candidate=digest(candidate),
-            key=key,
-            blob=cache.blob_digest(path),
-            entry="",
-            plan=candidate.plan,
-            resources=cubin.resources(built, cuda_messages.spills(made.log)),
-            log=made.log[:DETAIL_LIMIT],
-            path=str(path),
-            build_s=time.monotonic() - started,
-        )
+        require(compiler_of(candidate))
+        made = self._made(NO_PROBLEM, candidate, target, folder)
+        if isinstance(made, Failure):
+            return made
+        return _artifact(candidate, "", cubin.read(folder / cache.CUBIN), made, folder, started)
+
+    def _made(self, problem: Problem, candidate: Candidate, target: Target, folder: Path) -> nvrtc.Compiled | Failure:
+        flags = flags_for(candidate.options)
+        if isinstance(flags, Failure):
+            return flags
+        folder.mkdir(parents=True, exist_ok=True)
+        run = self._nvcc if compiler_of(candidate) == "nvcc" else self._nvrtc
+        made = run(problem, candidate, (f"--gpu-architecture={target.architecture}", *flags), folder)
+        if isinstance(made, nvrtc.Compiled):
+            (folder / cache.CUBIN).write_bytes(made.cubin)
+        return made
 
     def _nvrtc(self, problem: Problem, candidate: Candidate, flags: Flags, folder: Path) -> nvrtc.Compiled | Failure:
         text = nvrtc.Text(
@@ -178,6 +185,23 @@ class Cuda:
             return cuda_messages.failure(problem, candidate, ended.status, ended.output, self.limits, ptx)
         code = (kept / cache.CUBIN).read_bytes()
         return nvrtc.Compiled(status=0, log=ended.output, ptx=ptx, cubin=code)
+
+
+def _artifact(
+    candidate: Candidate, key: str, built: cubin.Cubin, made: nvrtc.Compiled, folder: Path, started: float
+) -> Artifact:
+    path = folder / cache.CUBIN
+    return Artifact(
+        candidate=digest(candidate),
+        key=key,
+        blob=cache.blob_digest(path),
+        entry="",
+        plan=candidate.plan,
+        resources=cubin.resources(built, cuda_messages.spills(made.log)),
+        log=made.log[:DETAIL_LIMIT],
+        path=str(path),
+        build_s=time.monotonic() - started,
+    )
 
 
 def compiler_of(candidate: Candidate) -> str:

@@ -69,17 +69,16 @@ class Place:
 
 def text(problem: Problem, candidate: Candidate) -> str:
     """Returns the main text of a candidate's compilation, for a plan that `check_device_plan` has passed."""
-    constant = {tensor.name for tensor in problem.inputs + problem.parameters}
-    lines = [_prologue(candidate)]
+    lines = [_prologue(problem, candidate)]
     for number, step in enumerate(candidate.plan.steps, start=1):
         if step.kind != "kernel":
             continue
         kernel = f"decltype(::{step.symbol})"
         counted = f"kernelwright_entry::kernel<{kernel}>::count"
         lines.append(f"template struct kernelwright_entry::check_count<{number}, {len(step.arguments)}, {counted}>;")
-        for position, binding in enumerate(step.arguments):
-            planned, written = _type(binding, constant), f"kernelwright_entry::parameter<{position}, {kernel}>::type"
-            lines.append(f"template struct kernelwright_entry::check_type<{number}, {position}, {planned}, {written}>;")
+        for position in range(len(step.arguments)):
+            types = f"{_planned(number, position)}, kernelwright_entry::parameter<{position}, {kernel}>::type"
+            lines.append(f"template struct kernelwright_entry::check_type<{number}, {position}, {types}>;")
     return "\n".join([*lines, ""])
 
 
@@ -96,27 +95,42 @@ def locate(problem: Problem, candidate: Candidate, line: int) -> Place | None:
 
 def signature(problem: Problem, step: Step) -> str:
     """Returns the declaration that a step's kernel should have."""
-    constant = {tensor.name for tensor in problem.inputs + problem.parameters}
-    parts = []
-    for binding in step.arguments:
-        if binding.kind == "tensor_map":
-            parts.append(f"const __grid_constant__ CUtensorMap {binding.name}")
-        else:
-            pointer = binding.kind in ("tensor", "workspace")
-            const = "const " if pointer and _is_const(binding, constant) else ""
-            parts.append(f"{const}{binding.ctype.removeprefix('const ')}{'*' if pointer else ''} {binding.name}")
+    parts = [f"{spelled(problem, binding)} {binding.name}" for binding in step.arguments]
     return f'extern "C" __global__ void {step.symbol}({", ".join(parts)})'
+
+
+def spelled(problem: Problem, binding: Binding) -> str:
+    """Returns the type of a kernel's parameter for a binding, as an author would write it."""
+    if binding.kind == "tensor_map":
+        return "const __grid_constant__ CUtensorMap"
+    if binding.kind not in ("tensor", "workspace"):
+        return binding.ctype
+    constant = {tensor.name for tensor in problem.inputs + problem.parameters}
+    const = "const " if _is_const(binding, constant) else ""
+    return f"{const}{binding.ctype.removeprefix('const ')}*"
 
 
 def _kernels(candidate: Candidate) -> list[Step]:
     return [step for step in candidate.plan.steps if step.kind == "kernel"]
 
 
-def _prologue(candidate: Candidate) -> str:
+def _planned(step: int, argument: int) -> str:
+    return f"kernelwright_entry::planned_{step}_{argument}"
+
+
+def _prologue(problem: Problem, candidate: Candidate) -> str:
+    """What comes before the source: the planned types too, which the author's macros must not reach."""
+    constant = {tensor.name for tensor in problem.inputs + problem.parameters}
+    planned = "".join(
+        f"  using planned_{number}_{position} = {_type(binding, constant)};\n"
+        for number, step in enumerate(candidate.plan.steps, start=1)
+        for position, binding in enumerate(step.arguments)
+        if step.kind == "kernel"
+    )
     used = {b.ctype.removeprefix("const ") for step in _kernels(candidate) for b in step.arguments}
     headers = dict.fromkeys(HEADERS[ctype] for ctype in sorted(used) if ctype in HEADERS)
     includes = "".join(f"#include <{header}>\n" for header in headers)
-    return f'{includes}{CHECKS}#include "{candidate.sources[0].path}"'
+    return f'{includes}{CHECKS}namespace kernelwright_entry {{\n{planned}}}\n#include "{candidate.sources[0].path}"'
 
 
 def _is_const(binding: Binding, constant: set[str]) -> bool:

@@ -19,8 +19,8 @@ ERROR = re.compile(
 AT_LINE = re.compile(r"at line (\d+)(?: of (\S+))?")
 WITH = re.compile(r"\[with [^\]]*?Planned=(.+?), Written=(.+?)\]")
 COUNT = re.compile(r"\[with [^\]]*?planned=(-?\d+), written=(-?\d+)\]")
-PTXAS_LINE = re.compile(r"^ptxas\b.*?[,(] ?line (\d+)\)?; (?:error|fatal)\s*: (.*)$", re.MULTILINE)
-PTXAS_ERROR = re.compile(r"^ptxas (?:\S+ )?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
+PTXAS_LINE = re.compile(r"^\s*ptxas\b.*?[,(] ?line (\d+)\)?; (?:error|fatal)\s*: (.*)$", re.MULTILINE)
+PTXAS_ERROR = re.compile(r"^\s*ptxas (?:\S+ )?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
 LINKER_ERROR = re.compile(r"^(?:nvlink|nvcc) (?:error|fatal)\s*: (.*)$", re.MULTILINE)
 FUNCTION = re.compile(r"Function properties for '?([\w$]+)'?")
 SPILLS = re.compile(r"(\d+) bytes spill stores")
@@ -109,7 +109,7 @@ def _mismatch(problem: Problem, candidate: Candidate, line: int, context: str, t
         message = f"the source leaves something open at its end, or redefines what the check of the plan needs: {text}"
         return Failure(stage="build", kind="syntax", message=message[:400], detail=detail)
     where, wanted = f"step {place.number} {place.step.symbol!r}", cuda_entry.signature(problem, place.step)
-    if "undefined" in text or "has no member" in text:
+    if "undefined" in text or "has no" in text:
         message = f"{where}: the source defines no such kernel; the plan needs {wanted}"
         return Failure(stage="build", kind="symbol", message=message, detail=detail)
     location = _definition(candidate, place.step.symbol)
@@ -120,7 +120,8 @@ def _mismatch(problem: Problem, candidate: Candidate, line: int, context: str, t
     else:
         binding = place.step.arguments[place.argument]
         types = WITH.search(context)
-        differ = f"is {types[1]} in the plan and {types[2]} in the source" if types else text
+        planned = cuda_entry.spelled(problem, binding)
+        differ = f"is {planned} in the plan and {types[2]} in the source" if types else text
         fault = f"argument {place.argument + 1} {binding.name!r} {differ}"
     message = f"{where}: the source does not match the plan: {fault}; the plan needs {wanted}"
     return Failure(stage="build", kind="type", message=message, location=location, detail=detail)
@@ -145,9 +146,10 @@ def _assembler(candidate: Candidate, log: str, ptx: str) -> Failure | None:
     found = PTXAS_ERROR.search(log) or LINKER_ERROR.search(log)
     if found is None:
         return None
+    if unresolved := re.search(r"(?:Unresolved extern \w+|Undefined reference to) '([\w$]+)'", found[1]):
+        kind, message = device_inspection.why_wanted(unresolved[1])
+        return Failure(stage="build", kind=kind, message=message, detail=detail)
     kind = "resources" if re.search(r"too much|too many|exceed", found[1]) else "syntax"
-    if "Unresolved extern" in found[1]:
-        kind = "symbol"
     return Failure(stage="build", kind=kind, message=f"ptxas: {found[1][:300]}", detail=detail)
 
 

@@ -90,7 +90,7 @@ def plan_of(source: SourceFile, problem: Problem) -> tuple[LaunchPlan, tuple[tup
         raise UserError(message, f"add a comment line such as {example(problem, next(iter(kernels), 'kernel'))}")
     workspaces = tuple(space for space, _ in spaces.values())
     plan = LaunchPlan(steps=tuple(steps), workspaces=workspaces, tensor_maps=tuple(maps.values()))
-    options = [item for d in said if d.word == "options" for item in _pairs(d, _value)]
+    options = [item for d in said if d.word == "options" for item in _pairs(d, option_value)]
     return plan, tuple(sorted(options))
 
 
@@ -336,7 +336,8 @@ def _scalar(text: str, directive: Directive) -> int | float:
         raise UserError(f"{directive.where}: {text!r} is no number", "write a number, true or false") from None
 
 
-def _value(text: str) -> OptionValue:
+def option_value(text: str) -> OptionValue:
+    """Returns what an option's text stands for: true, false, a whole number, or the text."""
     if text in ("true", "false"):
         return text == "true"
     return int(text) if re.fullmatch(r"-?\d+", text) else text

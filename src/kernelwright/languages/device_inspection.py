@@ -44,6 +44,8 @@ LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:\s*,\s*function_name\s+\S+\
 FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"')
 ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*")
+RENAMED = re.compile(r"\$__(.+)__\d+\$\d+")
+LENGTH = re.compile(r"\d+")
 DECLARATION = re.compile(r"[\s{}]*(?:\.(?:visible|extern|weak|common)\s+)*\.(?:global|extern\s+\.global)\b")
 
 
@@ -103,24 +105,30 @@ def _file_lines(ptx: str) -> str:
 def _wanted(built: Cubin, lines: list[Line]) -> Failure | None:
     for name in built.wanted:
         at = next((line for line in lines if _mentions(line.text, name) and ".extern" not in line.text), None)
-        for beginning, (kind, why) in FUNCTIONS.items():
-            if name.startswith(beginning):
-                return _refuse(kind, f"{name!r}: {why}", at)
-        return _refuse("symbol", f"{name!r} is used but defined nowhere in the candidate's sources", at)
+        return _refuse(*why_wanted(name), at)
     return None
 
 
+def why_wanted(name: str) -> tuple[str, str]:
+    """Returns the kind and the message for a function that nobody in the candidate's sources defines."""
+    for beginning, (kind, why) in FUNCTIONS.items():
+        if name.startswith(beginning):
+            return kind, f"{name!r}: {why}"
+    return "symbol", f"{name!r} is used but defined nowhere in the candidate's sources"
+
+
 def _variables(candidate: Candidate, built: Cubin, lines: list[Line]) -> Failure | None:
-    uses = _uses(lines) if built.variables else {}
+    uses, declared = _names(lines) if built.variables else ({}, set())
     for variable in built.variables:
         used = uses.get(variable.name)
-        if variable.name and used is None:
-            continue  # a header's constant that no code looks at
-        what = "a table" if variable.initialised else "a variable"
-        fix = "declare it __constant__" if variable.initialised else "use a workspace of the plan"
+        # Left alone is only what the PTX declares under this very name and no code looks at: constants of headers.
+        # The assembler renames what inline PTX declares inside a function.
+        if used is None and variable.name in declared:
+            declared.remove(variable.name)
+            continue
         message = (
-            f"{_plain(variable.name)!r} is {what} in device memory, which keeps what is written to it from one launch "
-            f"to the next; {fix} (or make it __shared__ or local)"
+            f"{_plain(variable.name)!r} is a variable in device memory, which keeps what is written to it from one "
+            "launch to the next; use a workspace of the plan, __constant__ for a table, or make it __shared__ or local"
         )
         location = _source_line(candidate, variable.name) or (used.location if used else "")
         return Failure(stage="inspect", kind="state", message=message, location=location)
@@ -144,15 +152,18 @@ def _registers(candidate: Candidate, lines: list[Line]) -> Failure | None:
     return None
 
 
-def _uses(lines: list[Line]) -> dict[str, Line]:
-    """Every name that code refers to other than by declaring it, with the first line that does."""
-    found: dict[str, Line] = {}
+def _names(lines: list[Line]) -> tuple[dict[str, Line], set[str]]:
+    """Every name that code refers to, with the first line that does, and every name of a variable that is declared."""
+    uses: dict[str, Line] = {}
+    declared: set[str] = set()
     for line in lines:
         for statement in line.text.split(";"):
-            if not DECLARATION.match(statement):
-                for name in IDENTIFIER.findall(statement):
-                    found.setdefault(name, line)
-    return found
+            if DECLARATION.match(statement):
+                declared.update(IDENTIFIER.findall(statement.split("=")[0]))
+                continue
+            for name in IDENTIFIER.findall(statement):
+                uses.setdefault(name, line)
+    return uses, declared
 
 
 def _mentions(text: str, name: str) -> bool:
@@ -160,10 +171,14 @@ def _mentions(text: str, name: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A variable's own name, of a mangled one the last part: _ZZ1kE5state -> state."""
-    parts = re.findall(r"(\d+)([A-Za-z_]\w*)", name) if name.startswith("_Z") else []
-    plain = [text[: int(count)] for count, text in parts if int(count) <= len(text)]
-    return plain[-1] if plain else name
+    """A variable's own name: _ZZ1kE5state -> state, $__hidden__241$1 -> hidden."""
+    if found := RENAMED.fullmatch(name):
+        return found[1]
+    parts, position = [], 0
+    while name.startswith("_Z") and (found := LENGTH.search(name, position)):
+        position = found.end() + int(found[0])
+        parts.append(name[found.end() : position])
+    return parts[-1] if parts else name
 
 
 def _source_line(candidate: Candidate, name: str) -> str:

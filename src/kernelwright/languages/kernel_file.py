@@ -71,7 +71,7 @@ def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
     file = Path(path)
     if file.suffix == ".py":
         return tile_file.candidate_from_python(problem, file, _read)
-    sources = _sources(file)
+    sources = sources_of(file)
     if file.suffix == DEVICE_SUFFIX:
         plan, options = device_file.plan_of(sources[0], problem)
         return Candidate(
@@ -117,8 +117,12 @@ def _spaced(ctype: str) -> str:
     return f"{ctype} __restrict__ "
 
 
-def _sources(file: Path) -> tuple[SourceFile, ...]:
-    """The file and, depth first, each local file that it includes; paths relative to its folder."""
+def sources_of(file: Path) -> tuple[SourceFile, ...]:
+    """Returns a kernel file and, depth first, each local file that it includes; paths relative to its folder.
+
+    Raises:
+        UserError: when one cannot be read, or is no source.
+    """
     device = file.suffix == DEVICE_SUFFIX
     if file.suffix not in (".cpp", ".cc", ".cxx") and not device:
         raise UserError(f"{file} is no C++ and no CUDA source", "give a kernel as a .cpp or .cu file")
@@ -132,7 +136,8 @@ def _sources(file: Path) -> tuple[SourceFile, ...]:
         found[name] = SourceFile(path=name, text=text)
         for included in LOCAL_INCLUDE.findall(text):
             near = Path(name).parent / included
-            here = [p for p in (near.as_posix(), included) if ".." not in p and (file.parent / p).is_file()]
+            inside = [p for p in (near.as_posix(), included) if ".." not in p and not p.startswith("/")]
+            here = [p for p in inside if (file.parent / p).is_file()]
             if here:
                 todo.append(here[0])
             elif not device and included not in gate.HEADERS:

@@ -68,7 +68,7 @@ def compile_text(text: Text, options: tuple[str, ...], *, limits: Limits, folder
         folder: where the child leaves what it made.
     """
     nvrtc = _bindings()
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         # From Python 3.12 a warning: the worker's other thread only watches the parent, and the child uses none.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -87,7 +87,7 @@ def compile_text(text: Text, options: tuple[str, ...], *, limits: Limits, folder
     found = {part: _read(folder / part) for part in PARTS}
     return Compiled(
         status=code,
-        log=found["log"].decode(errors="replace").rstrip("\0 \n"),
+        log=found["log"].decode(errors="replace").replace("\0", "\n").strip(),
         ptx=found["ptx"].decode(errors="replace").rstrip("\0 \n"),
         cubin=found["cubin"],
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kernelwright import process
 from kernelwright.languages import table
+from kernelwright.languages.cuda import Cuda
 from kernelwright.types import Artifact, Candidate, Failure, Problem, Target
 
 
@@ -20,5 +21,11 @@ def build(
     return table.load(candidate.language).compile(problem, candidate, target, Path(folder))
 
 
+def compile_alone(emit: process.Emit, *, candidate: Candidate, target: Target, folder: str) -> Artifact | Failure:
+    """Returns what becomes of a CUDA source without a plan, to be looked at; it lies in `folder` and is not kept."""
+    del emit
+    return Cuda().compile_alone(candidate, target, Path(folder))
+
+
 if __name__ == "__main__":
-    process.serve({"build": build})
+    process.serve({"build": build, "compile_alone": compile_alone})
