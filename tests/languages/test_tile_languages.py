@@ -238,6 +238,22 @@ def test_triton_errors_name_the_author_s_line(text: str, kind: str, line: int, w
     assert word in outcome.message
 
 
+def test_a_kernel_that_asks_the_time_is_refused_at_its_line(tmp_path: Path) -> None:
+    """Through inline assembly or through Triton's own function for it."""
+    clock = 'tl.inline_asm_elementwise("mov.u32 $0, %clock;", "=r,r", [i], dtype=tl.int32, is_pure=False, pack=1)'
+    text = ADD.replace("    tl.store", f"    i = {clock} % n\n    tl.store")
+    outcome = Triton().compile(PROBLEM, candidate(text, BLOCK=128), tile_corpus.target("sm_90a"), tmp_path)
+    assert isinstance(outcome, Failure)
+    assert (outcome.stage, outcome.kind, outcome.location) == ("inspect", "clock", "kernel.py:8")
+
+
+def test_a_kernel_that_prints_is_refused(tmp_path: Path) -> None:
+    text = ADD.replace("    tl.store", '    tl.device_print("i", i)\n    tl.store')
+    outcome = Triton().compile(PROBLEM, candidate(text, BLOCK=128), tile_corpus.target("sm_90a"), tmp_path)
+    assert isinstance(outcome, Failure)
+    assert (outcome.stage, outcome.kind) == ("inspect", "printf")
+
+
 def test_a_process_that_ends_early_is_a_failure(tmp_path: Path) -> None:
     text = ADD.replace("import triton\n", "import triton\nimport math\n", 1) + "\ndef f(n): return f(n + 1)\nf(0)\n"
     outcome = Triton().compile(PROBLEM, candidate(text, BLOCK=128), tile_corpus.target("sm_90a"), tmp_path)

@@ -6,22 +6,28 @@ that process imports the sources, compiles, and leaves `outcome.json` and the cu
 **Covers**: a fresh interpreter for every candidate (nothing that one candidate changes can reach the next), bounds on
 time, memory, file size and processes, a jail of its own with no network and one folder, a clean environment, caches of
 the compilers inside that folder.
-**Does not cover**: what the compiled code does.
+The plan and the cubin that come out are held to the rules of every device language.
+**Does not cover**: what the compiled code does, and machine code that no PTX shows (the author's Python could have made
+any): the device judge's checks meet it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
 
 from kernelwright import codec
-from kernelwright.languages import cache
+from kernelwright.languages import cache, cubin, device_inspection, device_plan
 from kernelwright.languages.bounded import Ended, Limits, run
 from kernelwright.types import Artifact, Candidate, Failure, Problem, Target, digest, replace
 
 REQUEST, OUTCOME, CUBIN, SOURCES = "request.json", "outcome.json", "kernel.cubin", "sources"
+COMPILERS_OWN = re.compile(r"___NV_TILE_LAUNCH_META_DATA___|_\$_str[\w$]*")
+"""Variables that compilers leave in cubins: tileiras for the driver, and libdevice the names of its switches. That no
+kernel refers to them is looked up where the PTX is (kernelwright.tiles)."""
 LIMITS = Limits(time_s=120.0, memory_bytes=8 << 30)
 """Compilers of tile languages map several GiB of address space before they use any of it."""
 DETAIL_LIMIT = 20_000
@@ -59,18 +65,32 @@ def build(
         detail = outcome.detail or ended.output
         told = detail if outcome.message in detail else f"{outcome.message}\n{detail}"
         return replace(outcome, detail=told[:DETAIL_LIMIT])
-    cubin = folder / CUBIN
-    if not cubin.is_file():
-        return Failure(stage="build", kind="compiler", message="the compiler left no cubin", detail=ended.output)
+    made = folder / CUBIN
+    if fault := _check(problem, replace(candidate, plan=outcome.plan), target, made):
+        return replace(fault, detail=fault.detail or ended.output[:DETAIL_LIMIT])
     return replace(
         outcome,
         candidate=digest(candidate),
         key=key,
-        blob=cache.blob_digest(cubin),
+        blob=cache.blob_digest(made),
         entry="",
-        path=str(cubin),
+        path=str(made),
         build_s=time.monotonic() - started,
         cached=False,
+    )
+
+
+def _check(problem: Problem, final: Candidate, target: Target, path: Path) -> Failure | None:
+    """What is wrong with a finished plan and cubin: they come from a process that ran the author's code."""
+    if fault := device_plan.check_device_plan(problem, final, target):
+        return fault
+    try:
+        held = cubin.read(path)
+    except (cubin.CubinError, OSError) as error:
+        return Failure(stage="build", kind="compiler", message=f"the compiler left no whole cubin: {error}")
+    kept = tuple(variable for variable in held.variables if not COMPILERS_OWN.fullmatch(variable.name))
+    return device_inspection.inspect(final, replace(held, variables=kept), "") or device_plan.check_resources(
+        final, held, target
     )
 
 

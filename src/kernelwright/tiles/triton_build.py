@@ -24,7 +24,7 @@ from triton.compiler import ASTSource
 from triton.compiler.errors import CompilationError
 from triton.runtime.jit import JITFunction, get_jit_fn_file_line
 
-from kernelwright.languages import author_code, cubin, triton_plan
+from kernelwright.languages import author_code, cubin, device_inspection, triton_plan
 from kernelwright.languages import triton as language
 from kernelwright.languages.tile_arguments import Matched, PlanFault, blocks, check_table
 from kernelwright.languages.triton_plan import Descriptor, Signature
@@ -95,10 +95,12 @@ def build(problem: Problem, candidate: Candidate, target: Target, folder: Path) 
             taken = {other.symbol for other in compiled.values()}
             outcome.symbol = _free(outcome.symbol, taken)
             compiled[key] = outcome
-    linked, log = _link(tuple(compiled.values()), target, candidate)
+    linked, text, log = _link(tuple(compiled.values()), target, candidate)
     path = folder / author_code.CUBIN
     path.write_bytes(linked)
     held = cubin.read(path)
+    if fault := device_inspection.inspect(candidate, held, text):
+        return fault
     plan = _final_plan(problem, candidate, steps, compiled, held)
     spilled = {found["symbol"]: int(found["stores"]) for found in SPILLS.finditer(log)}
     resources = cubin.resources(held, spilled)
@@ -188,22 +190,22 @@ def _too_large(compiled: Compiled, matched: Matched, capability: int) -> Failure
 # ------------------------------------------------------------------------------- linking
 
 
-def _link(compiled: tuple[Compiled, ...], target: Target, candidate: Candidate) -> tuple[bytes, str]:
-    """One cubin with all kernels, and what ptxas said."""
+def _link(compiled: tuple[Compiled, ...], target: Target, candidate: Candidate) -> tuple[bytes, str, str]:
+    """One cubin with all kernels, its PTX, and what ptxas said."""
     if len(compiled) == 1:
-        return compiled[0].asm["cubin"], compiled[0].log
+        return compiled[0].asm["cubin"], compiled[0].asm["ptx"], compiled[0].log
     capability = language.CAPABILITIES[target.architecture]
     text = ptx.merge(tuple((kernel.symbol, kernel.asm["ptx"]) for kernel in compiled))
     with tempfile.TemporaryDirectory() as place:
-        source, cubin = Path(place) / "merged.ptx", Path(place) / "merged.cubin"
+        source, made = Path(place) / "merged.ptx", Path(place) / "merged.cubin"
         source.write_text(text)
         fused = dict(candidate.options).get("fp_fusion", True)
         command = [get_ptxas(capability).path, "-lineinfo", *([] if fused else ["--fmad=false"]), "-v",
-                   f"--gpu-name={sm_arch_from_capability(capability)}", str(source), "-o", str(cubin)]  # fmt: skip
+                   f"--gpu-name={sm_arch_from_capability(capability)}", str(source), "-o", str(made)]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise PlanFault(f"the kernels cannot be put into one cubin: {done.stderr[:300]}", kind="compiler")
-        return cubin.read_bytes(), done.stderr
+        return made.read_bytes(), text, done.stderr
 
 
 def _final_plan(
