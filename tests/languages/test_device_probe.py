@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.errors import MissingTool
-from kernelwright.languages import detect_device_target, device_probe, device_target
+from kernelwright.languages import detect_device_target, device_child, device_probe, device_target
 
 
 def test_the_toolchain_is_asked_of_a_child() -> None:
@@ -17,7 +17,7 @@ def test_the_toolchain_is_asked_of_a_child() -> None:
     assert found.fault == ""
     major, minor = map(int, found.nvrtc.split("."))
     assert (major, minor) >= (12, 9)
-    assert found.bundled == ((major, minor) >= device_probe.BUNDLED_FROM)
+    assert found.bundled == ((major, minor) >= device_child.BUNDLED_FROM)
     assert found.bundled or all(Path(folder).is_dir() for folder in found.headers[:1])
     assert found.library_bytes > 1 << 20
 
@@ -27,6 +27,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str, error: str = "") -> None:
         return subprocess.CompletedProcess([], 0, text, error)
 
     monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(device_probe, "driver_signs", lambda: ("/dev/nvidiactl",))
 
 
 DEVICE = {
@@ -80,14 +81,26 @@ def test_headers_are_those_nearest_to_the_compiler_s_version(tmp_path: Path, mon
             (folder / "cuda.h").write_text(f"#define CUDA_VERSION {version}\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path / name) for name in "abc"])
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    found = device_probe._header_folder((13, 0))
+    found = device_child._header_folder((13, 0))
     assert found == tmp_path / "b/nvidia/cu13/include"
-    assert device_probe._headers_digest(found).startswith("k1:")
+    assert device_child._headers_digest(found).startswith("k1:")
     (found / "cuda_fp16.h").write_text("changed")
-    assert device_probe._headers_digest(found) != device_probe._headers_digest(tmp_path / "a/nvidia/cu13/include")
+    assert device_child._headers_digest(found) != device_child._headers_digest(tmp_path / "a/nvidia/cu13/include")
 
 
 def test_bindings_of_another_time_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", lambda _: "11.8.6")
     with pytest.raises(RuntimeError, match=r"cuda-bindings 11\.8\.6 is not between 12\.9 and 14\.0"):
-        device_probe._nvrtc()
+        device_child._nvrtc()
+
+
+def test_without_signs_of_a_driver_no_child_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_probe, "driver_signs", lambda: ())
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a child was asked"))
+    assert "no NVIDIA driver" in device_probe.device().fault
+
+
+def test_signs_of_a_driver_are_looked_for_where_libraries_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "libcuda.so.1").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}")
+    assert f"{tmp_path}/libcuda.so.1" in device_probe.driver_signs()

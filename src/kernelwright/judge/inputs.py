@@ -128,7 +128,7 @@ def is_free(spec: TensorSpec, drawn: torch.Tensor) -> bool:
     if not drawn.is_floating_point() or not drawn.numel():
         return False
     flat = drawn.reshape(-1)
-    sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE)).long()]
+    sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE), dtype=torch.float64).long()]
     # bfloat16 has few distinct values near 1, so that a quarter is already many.
     return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
 

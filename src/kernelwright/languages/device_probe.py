@@ -1,37 +1,30 @@
 """What this machine has for building and running device code, asked of a short child process.
 
-`python -m kernelwright.languages.device_probe toolchain|device` prints one JSON object: only the child loads NVRTC
-or the driver, so that the parent stays light and nothing of them can crash or hang it.
+Only the child (device_child.py) loads NVRTC or the driver, so that the parent stays light and nothing of them can crash
+or hang it.
 Not here: which target follows from it (device_target.py), nor what to install (doctor).
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.metadata
 import json
 import os
-import re
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from kernelwright.errors import MissingTool
-from kernelwright.types import digest, value
+from kernelwright.types import value
 
+CHILD = "kernelwright.languages.device_child"
+DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/driver/nvidia/version")
+LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/nvidia/lib64",
+    "/usr/local/cuda/compat", "/usr/lib/wsl/lib",
+)  # fmt: skip
 ANSWER_S = 60.0
 """A first import from a cold disk takes a few seconds."""
-NVCC_NAMES = ("nvcc",)
-MARKS = ("cuda_fp16.h", "cuda_bf16.h")
-"""Headers that a folder must hold to be taken for CUDA's."""
-BUNDLED_FROM = (13, 3)
-"""The first NVRTC that carries its own headers."""
-BINDINGS = ((12, 9), (14, 0))
-"""From, and before: versions of cuda-bindings whose NVRTC interface is the one that nvrtc.py uses."""
-ATTRIBUTES = ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "MULTIPROCESSOR_COUNT", "L2_CACHE_SIZE")
 INSTALL = f"{sys.executable} -m pip install 'kernelwright[compile]'"
 
 
@@ -84,7 +77,16 @@ def toolchain() -> Toolchain:
 
 def device() -> DeviceAnswer:
     """Returns what the first GPU of this machine is; asks a child process each time, since devices come and go."""
+    if not driver_signs():
+        return DeviceAnswer(fault="no NVIDIA driver is on this machine (no /dev/nvidiactl, no libcuda.so.1)")
     return DeviceAnswer(**_ask("device"))
+
+
+def driver_signs() -> tuple[str, ...]:
+    """Returns the paths that tell of a driver; without any, no child need be asked."""
+    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *LIBRARY_FOLDERS]
+    paths = [*DEVICE_FILES, *(f"{folder}/libcuda.so.1" for folder in folders if folder)]
+    return tuple(path for path in paths if os.path.exists(path))
 
 
 def require(chosen: str) -> Toolchain:
@@ -103,7 +105,7 @@ def require(chosen: str) -> Toolchain:
 
 def _ask(what: str) -> dict[str, Any]:
     """What the child says; its own death or silence is a fault like any other."""
-    command = [sys.executable, "-P", "-m", __name__, what]
+    command = [sys.executable, "-P", "-m", CHILD, what]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=ANSWER_S, check=False)
         answer = json.loads(done.stdout.splitlines()[-1])
@@ -117,121 +119,3 @@ def _ask(what: str) -> dict[str, Any]:
 def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "it said nothing"
-
-
-# ------------------------------------------------------------------------ in the child
-
-
-def _toolchain() -> dict[str, Any]:
-    nvcc = next((path for name in NVCC_NAMES if (path := shutil.which(name) or _wheel_program(name))), "")
-    found: dict[str, Any] = {"nvcc": nvcc, "nvcc_version": _nvcc_version(nvcc), "headers": []}
-    try:
-        version, library = _nvrtc()
-    except Exception as error:  # noqa: BLE001  (whatever the vendor's loader raises is the answer)
-        return {**found, "fault": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}
-    found |= {"nvrtc": f"{version[0]}.{version[1]}", "library": library, "bundled": version >= BUNDLED_FROM}
-    found["library_bytes"] = os.path.getsize(library) if library else 0
-    if not found["bundled"]:
-        folder = _header_folder(version)
-        found["headers"] = [str(folder), str(folder / "cccl")] if folder else []
-        found["headers_digest"] = _headers_digest(folder)
-    return found
-
-
-def _nvrtc() -> tuple[tuple[int, int], str]:
-    """The version of NVRTC and where its library lies."""
-    held = importlib.metadata.version("cuda-bindings")
-    numbers = tuple(int(part) for part in re.findall(r"\d+", held)[:2])
-    if not BINDINGS[0] <= numbers < BINDINGS[1]:
-        low, high = (".".join(map(str, version)) for version in BINDINGS)
-        raise RuntimeError(f"cuda-bindings {held} is not between {low} and {high}")
-    nvrtc = importlib.import_module("cuda.bindings.nvrtc")
-    status, major, minor = nvrtc.nvrtcVersion()
-    if int(status) != 0:
-        raise RuntimeError(f"nvrtcVersion answers {status}")
-    pathfinder = importlib.import_module("cuda.pathfinder")
-    return (int(major), int(minor)), str(pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path or "")
-
-
-def _header_folder(version: tuple[int, int]) -> Path | None:
-    """The folder of CUDA's headers whose version is nearest to NVRTC's: of a wheel, or of a toolkit."""
-    wheels = [Path(entry, "nvidia") for entry in sys.path if entry]
-    places = [place for root in wheels for place in (root / f"cu{version[0]}", root / "cuda_runtime")]
-    toolkits = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places += [Path(place) for place in toolkits if place]
-    folders = [p / "include" for p in places if all((p / "include" / mark).is_file() for mark in MARKS)]
-    return min(folders, key=lambda folder: _distance(folder, version), default=None)
-
-
-def _distance(folder: Path, version: tuple[int, int]) -> int:
-    header = folder / "cuda.h"
-    text = header.read_text(errors="replace") if header.is_file() else ""
-    found = re.search(r"#define CUDA_VERSION (\d+)", text)
-    return abs(int(found[1]) - (version[0] * 1000 + version[1] * 10)) if found else 10_000
-
-
-def _headers_digest(folder: Path | None) -> str:
-    if folder is None:
-        return ""
-    files = sorted(path for path in folder.iterdir() if path.suffix in (".h", ".hpp"))
-    return digest(tuple((path.name, path.stat().st_size) for path in files))
-
-
-def _wheel_program(name: str) -> str:
-    found = [path for entry in sys.path if entry for path in Path(entry, "nvidia").glob(f"cu1[0-9]/bin/{name}")]
-    return str(found[0]) if found else ""
-
-
-def _nvcc_version(path: str) -> str:
-    if not path:
-        return ""
-    try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    found = re.search(r"\bV(\d+\.\d+\.\d+)", done.stdout)
-    return found[1] if found else ""
-
-
-def _device() -> dict[str, Any]:
-    """Asks the driver's own interface: it neither makes a context nor allocates on the device."""
-    try:
-        driver = importlib.import_module("cuda.bindings.driver")
-        _checked(driver.cuInit(0))
-        (count,) = _checked(driver.cuDeviceGetCount())
-        if count == 0:
-            return {"fault": "the driver sees no GPU"}
-        (handle,) = _checked(driver.cuDeviceGet(0))
-        (name,) = _checked(driver.cuDeviceGetName(128, handle))
-        (version,) = _checked(driver.cuDriverGetVersion())
-        (memory,) = _checked(driver.cuDeviceTotalMem(handle))
-        kinds = [getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{what}") for what in ATTRIBUTES]
-        major, minor, multiprocessors, l2 = (_checked(driver.cuDeviceGetAttribute(k, handle))[0] for k in kinds)
-    except Exception as error:  # noqa: BLE001  (whatever the vendor's loader raises is the answer)
-        return {"fault": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}
-    number = 10 * int(major) + int(minor)
-    return {
-        "name": bytes(name).split(b"\0")[0].decode(errors="replace"),
-        "architecture": f"sm_{number}" + ("a" if number >= 90 else ""),
-        "driver": f"{version // 1000}.{version % 1000 // 10}",
-        "driver_release": _driver_release(),
-        "multiprocessors": int(multiprocessors),
-        "l2_bytes": int(l2),
-        "memory_bytes": int(memory),
-    }
-
-
-def _checked(answer: tuple[Any, ...]) -> tuple[Any, ...]:
-    if int(answer[0]) != 0:
-        raise RuntimeError(f"the driver answers {answer[0]!r}")
-    return answer[1:]
-
-
-def _driver_release() -> str:
-    file = Path("/proc/driver/nvidia/version")
-    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", file.read_text(errors="replace")) if file.is_file() else None
-    return found[1] if found else ""
-
-
-if __name__ == "__main__":
-    print(json.dumps({"toolchain": _toolchain, "device": _device}[sys.argv[1]]()))
