@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,14 +18,17 @@ from types import TracebackType
 from typing import Any
 
 from kernelwright import environment
-from kernelwright.errors import SourceError, WorkerDied
+from kernelwright.errors import KernelwrightError, SourceError, WorkerDied
 from kernelwright.judge import conditions
 from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN
 from kernelwright.languages import Builder, build_program
+from kernelwright.languages.checked import CHECKERS
+from kernelwright.languages.hardware import find_compiler
 from kernelwright.process import DeadlineExceeded, Worker
 from kernelwright.types import (
     Artifact,
     Candidate,
+    Check,
     Failure,
     Judgement,
     Measurement,
@@ -32,13 +36,21 @@ from kernelwright.types import (
     Problem,
     Record,
     Target,
+    Verdict,
     digest,
+    replace,
 )
 
 __all__ = ["MEASURE", "POLICIES", "REPORT", "SCREEN", "Judge", "judge"]
 
 WORKER = "kernelwright.judge.worker"
 RUNNER_FLAGS = ("-fopenmp", "-fPIE", "-pie", "-Wl,-z,relro,-z,now", "-ldl", "-lm")
+CHECKED_FLAGS = {
+    checker: (f"-fsanitize={checker}", *teams, "-rdynamic", "-pthread", "-ldl", "-g")
+    for checker, teams in (("address", ("-fopenmp",)), ("undefined", ("-fopenmp",)), ("thread", ("-DKW_TEAMS",)))
+}
+CHECKER_DEADLINE_S = 60.0
+"""All calls of one checked build; checkers slow a kernel down by a factor of two to twenty."""
 OPEN_DEADLINE_S = 600.0
 PREPARE_DEADLINE_S = 1800.0
 """Four torch.compile modes may have to be compiled the first time."""
@@ -76,6 +88,8 @@ class Judge:
         for candidate, artifact in zip(candidates, built, strict=True):
             begun = time.monotonic()
             outcome = artifact if isinstance(artifact, Failure) else self._examine(candidate, artifact, policy)
+            if isinstance(outcome, Judgement) and outcome.verdict.passed and policy.memory_checkers:
+                outcome = self._check_memory(candidate, outcome, policy)
             yield Record(
                 problem=digest(self.problem),
                 candidate=digest(candidate),
@@ -120,6 +134,40 @@ class Judge:
                 self._drop_worker()
                 failure = Failure(stage="judge", kind="crash", message=error.message)
         return failure
+
+    def _check_memory(self, candidate: Candidate, judged: Judgement, policy: Policy) -> Judgement:
+        """Adds what the memory and race checkers say; a finding takes the times away."""
+        names = policy.memory_checkers
+        programs = {name: checked_program(name) for name in names}
+        usable = [name for name in names if isinstance(programs[name], Path)]
+        notes = [text for text in programs.values() if isinstance(text, str)]
+        checks: list[Check] = []
+        built = self._builder.build_checked(self.problem, candidate, usable)
+        for name, artifact in zip(usable, built, strict=True):
+            found = self._run_checker(candidate, name, artifact, str(programs[name]), policy)
+            if isinstance(found, str):
+                notes.append(found)
+            else:
+                checks.append(found)
+        verdict = Verdict(checks=(*judged.verdict.checks, *checks))
+        judged = replace(judged, verdict=verdict, notes=(*judged.notes, *notes))
+        return judged if verdict.passed else replace(judged, measurements=(), comparisons=(), noise=None)
+
+    def _run_checker(
+        self, candidate: Candidate, checker: str, artifact: Artifact | Failure, program: str, policy: Policy
+    ) -> Check | str:
+        if isinstance(artifact, Failure):
+            text = f"it does not build with the checker: {artifact.message}"
+            return Check(name=checker, passed=False, evidence=text)
+        try:
+            found: Check | str = self._ready(policy).request(
+                "check_memory", candidate=candidate, checker=checker, artifact=artifact, program=program,
+                seconds=CHECKER_DEADLINE_S, deadline_s=CHECKER_DEADLINE_S + MARGIN_S,
+            )  # fmt: skip
+        except WorkerDied as error:
+            self._drop_worker()
+            return f"checker {checker}: {error.message}"
+        return found
 
     def _ready(self, policy: Policy) -> Worker:
         if self._worker is None or not self._worker.alive:
@@ -167,6 +215,19 @@ class Judge:
     ) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.close()
+
+
+@functools.cache
+def checked_program(checker: str) -> Path | str:
+    """Returns the program that runs builds with a checker in them, or a note on why there is none."""
+    if checker not in CHECKERS:
+        return f"checker {checker}: there is none of this name for the CPU"
+    if checker == "thread" and find_compiler().name.startswith("clang"):
+        return "checker thread: it needs g++, whose teams of threads it knows"
+    try:
+        return build_program(Path(__file__).with_name("checked_runner.cpp"), flags=CHECKED_FLAGS[checker])
+    except KernelwrightError as error:
+        return f"checker {checker}: the compiler brings none: {error.message[:300]}"
 
 
 def judge(problem: Problem, candidate: Candidate, target: Target, policy: Policy) -> Record:

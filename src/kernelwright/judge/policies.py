@@ -2,7 +2,8 @@
 
 SCREEN   sorts a search's candidates: a few families, few rounds, eager only
 MEASURE  decides between the best of them: all families once, more rounds, eager only
-REPORT   what may be published: all families twice, every baseline, at least thirty rounds
+REPORT   what may be published: all families twice, every baseline, at least thirty rounds, and the
+         memory and race checkers
 """
 
 from __future__ import annotations
@@ -59,5 +60,6 @@ REPORT = Policy(
     rounds=32,
     block_us=5000.0,
     deadline_s=300.0,
+    memory_checkers=("address", "undefined", "thread"),
 )
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in (SCREEN, MEASURE, REPORT)}

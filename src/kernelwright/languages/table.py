@@ -57,6 +57,24 @@ class Language(Protocol):
         ...
 
 
+@runtime_checkable
+class Checkable(Protocol):
+    """A language that can build a memory or race checker into a candidate."""
+
+    def compile_checked(self, problem: Problem, candidate: Candidate, checker: str, folder: Path) -> Artifact | Failure:
+        """Builds a candidate that `compile` has passed once more, with the checker; as `compile` otherwise."""
+        ...
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A language whose builds need something that is made once on each machine."""
+
+    def prepare(self) -> None:
+        """Makes it below `cache.toolchains()`, which builds can read; runs once in a process of its own, not jailed."""
+        ...
+
+
 @functools.cache
 def names() -> tuple[str, ...]:
     """Returns the languages that can be asked for: built-in ones first, then plug-ins by name."""
