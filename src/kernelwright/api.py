@@ -19,7 +19,10 @@ from kernelwright.types import Record, Target
 STORE = "store.sqlite"
 """The store's name in a result folder."""
 DEVICES = ("cpu", "cuda")
-"""What kernels can be judged on: the processor, or the machine's first GPU."""
+"""What kernels can be optimized for: the processor, or the machine's first GPU."""
+EMULATED = "emulated"
+"""A GPU that the processor stands in for: it can be judged on, and no time can be taken."""
+JUDGED_ON = (*DEVICES, EMULATED)
 
 
 def optimize(
@@ -82,7 +85,8 @@ def judge_kernel(
             that defines `ModelNew` or a function of the reference's name.
         inputs: as for `optimize`.
         evaluation: as for `optimize`.
-        device: as for `optimize`; empty: what the file is for.
+        device: as for `optimize`, or emulated: CUDA C++ runs on the processor, which tells whether it is right and
+            nothing about its time; empty: what the file is for.
         policy: screen, measure or report: how thoroughly.
         out: a folder whose store keeps the record; None keeps nothing.
         on_step: as for `optimize`.
@@ -98,16 +102,22 @@ def judge_kernel(
         raise UserError(f"there is no file {path}", f"`kernelwright show {source} --skeleton > kernel.cpp` starts one")
     captured = _captured(source, inputs, evaluation, on_step)
     candidate = languages.candidate_from_file(captured.problem, path)
-    target = _target(device or ("cpu" if candidate.language == "cpp" else "cuda"))
+    if device == EMULATED and candidate.language != "cuda":
+        raise UserError(f"{path} is {candidate.language}; only CUDA C++ (.cu) can be emulated", "leave --device out")
+    target = _target(device or ("cpu" if candidate.language == "cpp" else "cuda"), known=JUDGED_ON)
     with Store(Path(out) / STORE if out else ":memory:") as store:
         return run.judge_candidate(
             captured.problem, candidate, target, store=store, policy=policies_for(target)[policy], on_event=on_event
         )
 
 
-def _target(device: str) -> Target:
-    if device not in DEVICES:
-        raise UserError(f"there is no device {device!r}", f"use one of {', '.join(DEVICES)}")
+def _target(device: str, *, known: tuple[str, ...] = DEVICES) -> Target:
+    if device == EMULATED and device not in known:
+        raise UserError("an emulated GPU tells no times, so nothing can be optimized for it", "use --device cuda")
+    if device not in known:
+        raise UserError(f"there is no device {device!r}", f"use one of {', '.join(known)}")
+    if device == EMULATED:
+        return languages.emulated_target()
     return languages.detect_device_target() if device == "cuda" else languages.detect_target()
 
 

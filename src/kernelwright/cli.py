@@ -131,22 +131,27 @@ def optimize(
 @click.option(
     "--policy", type=click.Choice(sorted(POLICIES)), default="report", show_default=True, help="How thoroughly."
 )
+@click.option(
+    "--device", type=click.Choice(api.JUDGED_ON), default=None,
+    help="emulated: CUDA C++ on the CPU, right or wrong without a time  [default: what the file is for]",
+)
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Keep the record in this folder's store.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 def judge_command(
-    source: str, inputs: tuple[str, ...], evaluation: bool, kernel_file: Path, policy: str, folder: Path | None,
-    as_json: bool,
+    source: str, inputs: tuple[str, ...], evaluation: bool, kernel_file: Path, policy: str, device: str | None,
+    folder: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
 
     KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors, CUDA C++
     (.cu) with a line such as `// kernelwright-launch: NAME grid=128 block=256`, or Python that defines ModelNew (or a
     function of the reference's name): witnessed, since its own code runs where it is timed. `kernelwright show SOURCE
-    --skeleton` (and `--language cuda`) prints one to start from. Exit status 0: it passed, 1: it did not.
+    --skeleton` (and `--language cuda`) prints one to start from. With `--device emulated` CUDA C++ is judged without a
+    GPU: whether it is right, never how fast. Exit status 0: it passed, 1: it did not.
     """
     with Progress(err) as progress:
         record = api.judge_kernel(
-            source, kernel_file, inputs=inputs, evaluation=evaluation, policy=policy, out=folder,
+            source, kernel_file, inputs=inputs, evaluation=evaluation, device=device or "", policy=policy, out=folder,
             on_step=progress.step, on_event=progress.event,
         )  # fmt: skip
     click.echo(codec.dumps(record)) if as_json else _print_record(record)
@@ -335,7 +340,11 @@ def _print_record(record: Record) -> None:
             f"{check.name}: {check.evidence}",
             soft_wrap=True,
         )
-    if record.passed:
+    if record.passed and not record.outcome.measurements:
+        for note in record.outcome.notes:
+            out.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
+        out.print(Text("The kernel survives the emulated judge; no time was taken.", "bold"))
+    elif record.passed:
         out.print(contender_table(report.contenders(record), width=out.width))
         out.print(Text(report.noise_text(record), style="dim"))
         for note in record.outcome.notes:

@@ -25,6 +25,7 @@ from kernelwright.judge.correctness import Bound, Finding
 from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped, sealed_copy
 from kernelwright.judge.session import Draw, Session
 from kernelwright.judge.slots import POISONS, Workspaces
+from kernelwright.languages import emulation
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict
 
 COMPARED_KINDS = ("plain", "wild", "nan")
@@ -47,6 +48,10 @@ CHECKS = (
     "clock",
     "floor",
 )
+
+
+NO_TIMES = "emulated: this says whether the kernel is right, and nothing about its time"
+"""Of a policy without rounds."""
 
 
 class Unfit(Exception):
@@ -111,6 +116,7 @@ class _Examination:
                 threads=self.session.target.threads,
                 cpu_seconds=self.policy.deadline_s * self.session.target.threads,
                 call_deadline_s=self.policy.call_deadline_s,
+                explain=emulation.explain if emulation.is_emulated(self.session.target) else None,
             )
         finally:
             os.close(library)
@@ -130,8 +136,11 @@ class _Examination:
                 if draw := self.session.draw(family, number):
                     self._check_draw(runner, draw)
         self._note_correctness()
-        runner.perturb(0)
         session = self.session
+        if not self.policy.rounds:
+            notes = (*session.notes(self.policy), NO_TIMES)
+            return Judgement(verdict=Verdict(checks=self._passed(None)), notes=notes)
+        runner.perturb(0)
         estimate_us = self._estimate_us(runner)
         samples, fault = timing.run_rounds(
             self.policy,

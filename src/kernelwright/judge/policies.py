@@ -6,10 +6,12 @@ REPORT   what may be published: all families twice, every baseline, at least thi
          memory and race checkers
 
 On a GPU the same three have the device's baselines, shorter blocks and its memory checkers (`policies_for`).
+Where a GPU is emulated they have no rounds: nothing is timed.
 """
 
 from __future__ import annotations
 
+from kernelwright.languages.emulation import is_emulated
 from kernelwright.types import Policy, Target, replace
 
 FAMILIES = (
@@ -87,6 +89,16 @@ DEVICE_REPORT = replace(
 DEVICE_POLICIES: dict[str, Policy] = {p.name: p for p in (DEVICE_SCREEN, DEVICE_MEASURE, DEVICE_REPORT)}
 
 
+EMULATED_SCREEN = replace(SCREEN, baselines=(), rounds=0, deadline_s=120.0, call_deadline_s=20.0)
+EMULATED_MEASURE = replace(MEASURE, baselines=(), rounds=0, deadline_s=240.0, call_deadline_s=30.0)
+EMULATED_REPORT = replace(
+    REPORT, baselines=(), rounds=0, deadline_s=480.0, call_deadline_s=30.0, memory_checkers=("address",)
+)
+EMULATED_POLICIES: dict[str, Policy] = {p.name: p for p in (EMULATED_SCREEN, EMULATED_MEASURE, EMULATED_REPORT)}
+
+
 def policies_for(target: Target) -> dict[str, Policy]:
     """Returns screen, measure and report as they are on a target, by name."""
+    if is_emulated(target):
+        return EMULATED_POLICIES
     return POLICIES if target.kind == "cpu" else DEVICE_POLICIES

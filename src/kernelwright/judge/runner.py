@@ -14,7 +14,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +86,7 @@ class Runner:
         threads: OpenMP threads of its pool.
         cpu_seconds: processor time after which the kernel ends it.
         call_deadline_s: how long one block may take.
+        explain: what an address means at which a candidate stops on purpose: the failure's kind and words.
 
     Raises:
         RunnerStopped: when the library cannot be loaded.
@@ -101,7 +102,9 @@ class Runner:
         threads: int,
         cpu_seconds: float,
         call_deadline_s: float,
+        explain: Callable[[int], tuple[str, str] | None] | None = None,
     ) -> None:
+        self._told = explain
         self._slots, self._workspaces, self._call_deadline_s = slots, workspaces, call_deadline_s
         to_read, self._control = os.pipe2(os.O_CLOEXEC)
         self._reply, to_write = os.pipe2(os.O_CLOEXEC)
@@ -247,6 +250,8 @@ class Runner:
             if name in ABORT_CALLS:
                 return _failure("abort", "the kernel gave up: abort() or a failed assertion")
             return _failure("syscall", f"the kernel made a system call ({name}); it may only compute")
+        if self._told and (told := self._told(address)):
+            return _failure(*told)
         name = signal.Signals(number).name
         buffers = (*self._slots.buffers, *self._workspaces.buffers)
         regions = (self._slots.input, self._slots.output, self._workspaces.region)

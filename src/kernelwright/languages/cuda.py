@@ -13,7 +13,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kernelwright.languages import bounded, cache, cubin, cuda_entry, cuda_messages, device_inspection, gate, nvrtc
+from kernelwright.languages import (
+    bounded,
+    cache,
+    cubin,
+    cuda_entry,
+    cuda_messages,
+    device_inspection,
+    emulation,
+    gate,
+    nvrtc,
+)
 from kernelwright.languages.bounded import Limits
 from kernelwright.languages.device_plan import check_device_plan, check_resources
 from kernelwright.languages.device_probe import Toolchain, require, toolchain
@@ -92,13 +102,17 @@ class Cuda:
 
     def key(self, problem: Problem, candidate: Candidate, target: Target) -> str | Failure:
         """Returns the digest of sources, plan, flags, compiler, headers and architecture, or why there is none."""
-        fault = check_device_plan(problem, candidate, target) or gate.check_sources(candidate.sources, rules=RULES)
+        emulated = emulation.is_emulated(target)
+        device = emulation.stand_in(target) if emulated else target
+        fault = check_device_plan(problem, candidate, device) or gate.check_sources(candidate.sources, rules=RULES)
         fault = fault or _aliases_fault(candidate)
         if fault:
             return fault
         flags = flags_for(candidate.options)
         if isinstance(flags, Failure):
             return flags
+        if emulated:
+            return emulation.key(problem, candidate)
         chosen = compiler_of(candidate)
         found = require(chosen)
         made_by = (
@@ -119,12 +133,19 @@ class Cuda:
         key = self.key(problem, candidate, target)
         if isinstance(key, Failure):
             return key
+        if emulation.is_emulated(target):
+            files = included_files(candidate)
+            return emulation.compile_candidate(problem, candidate, key, files, folder, self.limits)
         made = self._made(problem, candidate, target, folder)
         if isinstance(made, Failure):
             return made
         built = cubin.read(folder / cache.CUBIN)
         fault = device_inspection.inspect(candidate, built, made.ptx) or check_resources(candidate, built, target)
         return fault or _artifact(candidate, key, built, made, folder, started)
+
+    def compile_checked(self, problem: Problem, candidate: Candidate, checker: str, folder: Path) -> Artifact | Failure:
+        """Builds a candidate for an emulated target once more, with a memory checker in it."""
+        return emulation.compile_checked(problem, candidate, checker, included_files(candidate), folder, self.limits)
 
     def compile_alone(self, candidate: Candidate, target: Target, folder: Path) -> Artifact | Failure:
         """Builds sources without a plan and without the inspection: code to look at, not to run."""

@@ -39,7 +39,7 @@ def text(problem: Problem, candidate: Candidate) -> str:
     constant = {tensor.name for tensor in problem.inputs + problem.parameters}
     lines = [_prologue(candidate)]
     for step in candidate.plan.steps:
-        arguments = ",\n".join(_argument(binding, index, constant) for binding in step.arguments)
+        arguments = ",\n".join(argument(binding, index, constant) for binding in step.arguments)
         lines.append(f"  ::{step.symbol}(\n{arguments}\n  );\n")
     return "".join(lines) + "}\n"
 
@@ -49,7 +49,7 @@ def locate(candidate: Candidate, line: int) -> tuple[Step, int, int | None] | No
 
     None for a line outside the calls.
     """
-    first = _prologue(candidate).count("\n") + 1
+    first = first_line(candidate)
     for number, step in enumerate(candidate.plan.steps):
         length = max(1, len(step.arguments)) + 2
         if first <= line < first + length:
@@ -57,6 +57,11 @@ def locate(candidate: Candidate, line: int) -> tuple[Step, int, int | None] | No
             return step, number, argument if 0 <= argument < len(step.arguments) else None
         first += length
     return None
+
+
+def first_line(candidate: Candidate) -> int:
+    """Returns the line of the entry's text on which the first step begins."""
+    return _prologue(candidate).count("\n") + 1
 
 
 def _prologue(candidate: Candidate) -> str:
@@ -68,7 +73,8 @@ def _prologue(candidate: Candidate) -> str:
     )
 
 
-def _argument(binding: Binding, index: dict[str, int], constant: set[str]) -> str:
+def argument(binding: Binding, index: dict[str, int], constant: set[str]) -> str:
+    """Returns the text of one argument of a call: a typed cast of a buffer, or a literal."""
     if binding.kind == "scalar":
         return f"kernelwright_exact<{binding.ctype}>{{{literal(binding)}}}"
     element = binding.ctype.removeprefix("const ")

@@ -192,9 +192,9 @@ def _check_include(argument: str, path: str, carried: set[str], where: str, rule
     )
 
 
-def check_preprocessed(text: str) -> Failure | None:
+def check_preprocessed(text: str, *, headers: frozenset[str] = HEADERS) -> Failure | None:
     """Returns why preprocessed text may not be compiled; looks only at what came from the candidate's files."""
-    lines, places, fault = _own_lines(text)
+    lines, places, fault = _own_lines(text, headers)
     if fault:
         return fault
     found = [token for token in tokens("\n".join(lines)) if token.kind != "newline"]
@@ -213,7 +213,14 @@ def check_preprocessed(text: str) -> Failure | None:
     return None
 
 
-def _own_lines(text: str) -> tuple[list[str], list[str], Failure | None]:
+def own_text(text: str) -> str:
+    """Returns what of preprocessed text came from the candidate's files."""
+    return "\n".join(_own_lines(text, HEADERS, refuse=False)[0])
+
+
+def _own_lines(
+    text: str, headers: frozenset[str], *, refuse: bool = True
+) -> tuple[list[str], list[str], Failure | None]:
     """The lines that came from the candidate's files, and where each stands in them."""
     lines: list[str] = []
     places: list[str] = []
@@ -224,7 +231,7 @@ def _own_lines(text: str) -> tuple[list[str], list[str], Failure | None]:
             if marker:
                 came_from, path, number = path, marker[2].removeprefix("./"), int(marker[1])
                 entered = " 1" in marker[3] and path.startswith("/") and _is_own(came_from)
-                if entered and not any(path.endswith(f"/{name}") for name in HEADERS):
+                if refuse and entered and not any(path.endswith(f"/{name}") for name in headers):
                     return lines, places, _refuse("include", f"the source includes {path}, which is not allowed")
                 continue
             if PRAGMAS_REFUSED.match(line.partition("pragma")[2].strip()) and _is_own(path):
