@@ -72,7 +72,7 @@ class Sensitivity:
     def _depends_on(self, index: int, place: int) -> float:
         if index >= len(self._outputs) or not self._outputs[index].requires_grad or place < 0:
             return 0.0
-        picked = torch.zeros_like(self._outputs[index])
+        picked = torch.zeros(self._outputs[index].shape, dtype=self._outputs[index].dtype)
         picked.view(-1)[place] = 1.0
         return float(sum(int(g.count_nonzero()) for g in self._gradients([self._outputs[index]], [picked])))
 
