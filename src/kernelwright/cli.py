@@ -10,21 +10,23 @@ import contextlib
 import errno
 import json
 import os
-import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from kernelwright import api, capture, codec, doctor, experts, languages, problems, report, run
+from kernelwright.commands.mutate import mutate_command
+from kernelwright.commands.options import Seconds, err, out, source_options
+from kernelwright.commands.selftest import selftest_command
+from kernelwright.commands.verify import verify_command
 from kernelwright.console import Progress, answer_tables, contender_table
 from kernelwright.errors import KernelwrightError, UserError, fault_of_machine
 from kernelwright.graph import Capture
@@ -36,34 +38,10 @@ from kernelwright.types import Failure, Record
 
 VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
-UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
 
 GONE = frozenset((errno.EPIPE, errno.EIO))
 """What writing says when the reader, or the terminal, is not there any more."""
-
-PIPE_WIDTH = 140
-"""Columns of what is printed into a pipe or a file, where no terminal gives its own."""
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-if not out.is_terminal:
-    out = Console(highlight=False, width=PIPE_WIDTH)
-
-
-class Seconds(click.ParamType[float]):
-    """A duration: 60s, 5m, 1h, or plain seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns seconds."""
-        if isinstance(value, float | int):
-            return float(value)
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
-        if not match or float(match[1]) <= 0:
-            self.fail(f"{value!r} is no duration; write 60s, 5m or 1h", param, ctx)
-        return float(match[1]) * UNITS[match[2]]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -71,20 +49,6 @@ class Seconds(click.ParamType[float]):
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def cli(debug: bool) -> None:
     """Give it an operation; get back the fastest kernel that survives the judge, and the evidence."""
-
-
-def source_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds what every command that takes a SOURCE accepts."""
-    for option in (
-        click.option("--eval", "evaluation", is_flag=True, help="Call .eval() on the module before use."),
-        click.option(
-            "--input", "inputs", multiple=True, metavar="SPEC",
-            help='For file.py:function, once for each argument: "float32[4096,1024]", "int64[512]=0..31999".',
-        ),
-        click.argument("source"),
-    ):  # fmt: skip
-        command = option(command)
-    return command
 
 
 @cli.command()
@@ -252,6 +216,10 @@ def doctor_command(store: Path | None, fresh: Path | None, as_json: bool) -> Non
             if finding.fix:
                 out.print(f"   fix: {finding.fix}", soft_wrap=True, markup=False)
     sys.exit(1 if any(finding.state == "missing" for finding in found) else 0)
+
+
+for command in (mutate_command, selftest_command, verify_command):
+    cli.add_command(command)
 
 
 # ------------------------------------------------------------------------------ pieces

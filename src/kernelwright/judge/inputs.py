@@ -88,6 +88,16 @@ def _ascending(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     return torch.sort(4.0 * _normal(shape, g), dim=-1).values if shape else _normal(shape, g)
 
 
+def _place_nans(rows: torch.Tensor, chosen: Sequence[int], g: torch.Generator) -> None:
+    # Several in one row, of which the first counts; and one right behind a running maximum, on the diagonal, where
+    # the wrong one of two indices finds it as well.
+    columns = rows.shape[1]
+    for row in chosen[:-1]:
+        rows[row, torch.randint(0, columns, (3,), generator=g)] = float("nan")
+    rows[chosen[-1]] = rows[chosen[-1]].nan_to_num(0.0).sort().values
+    rows[chosen[-1], chosen[-1] % columns] = float("nan")
+
+
 def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     drawn = _normal(shape, g)
     flat = drawn.view(-1)
@@ -96,9 +106,10 @@ def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     rows = drawn.reshape(-1, shape[-1]) if shape else drawn.reshape(1, 1)
     if len(rows) >= MASKED_FROM:
         # As masks leave them: rows that begin with minus infinity, and one that holds nothing else.
-        masked = torch.randperm(len(rows), generator=g)[:4]
-        rows[masked[:3], 0] = float("-inf")
-        rows[masked[3]] = float("-inf")
+        order = torch.randperm(len(rows), generator=g)
+        rows[order[:3], 0] = float("-inf")
+        rows[order[3]] = float("-inf")
+        _place_nans(rows, order[4:7].tolist(), g)
     return drawn
 
 

@@ -103,9 +103,11 @@ def _counts_few(code: Code, found: Declared) -> bool:
     """Tells whether a name counts a loop up to a number that fits into every type."""
     for loop in code.loops:
         if loop.init[0] <= found.name < loop.init[1]:
-            last = code.word(loop.condition[1] - 1)
-            return loop.condition[1] - loop.condition[0] == 3 and last.isdecimal() and int(last) < SMALLEST_OVERFLOW
-    return False
+            part = code.split(*loop.condition, "&&")[0]
+            limit = code.constant(part[0] + 2, part[1])
+            return limit is not None and limit < SMALLEST_OVERFLOW
+    limit = code.constant(*found.init) if found.init and "constexpr" in code.span(*found.type) else None
+    return limit is not None and limit < SMALLEST_OVERFLOW
 
 
 def lost_sign_bit(code: Code) -> Iterator[Edit]:

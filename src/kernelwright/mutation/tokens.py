@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kernelwright.sizes import evaluate
+
 MARKS = (
     "<<<", ">>>", "<<=", ">>=", "->*", "...", "<=>", "::", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&",
     "||", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "##",
@@ -118,6 +120,13 @@ class Code:
         """Tokens between a loop's parentheses: no statement begins there."""
         self.loops = tuple(self._find_loops())
         self.declared = tuple(self._find_declared())
+        self.constants: dict[str, int] = {}
+        """What names declared `constexpr` are worth, where that is a whole number."""
+        for found in self.declared:
+            if found.init and "constexpr" in self.span(*found.type):
+                worth = self.constant(*found.init)
+                if worth is not None:
+                    self.constants[self.word(found.name)] = worth
         self.types = {self.word(d.name): self.span(*d.type) for d in self.declared}
         """The last declared type of each name, as text."""
 
@@ -161,6 +170,13 @@ class Code:
             if self.word(index + 1) == "(" and index + 1 in self.match:
                 stop = self.match[index + 1]
                 yield index, self.split(index + 2, stop, ",") if stop > index + 2 else []
+
+    def constant(self, start: int, stop: int) -> int | None:
+        """Returns what tokens [start, stop) are worth where they are whole numbers and named constants."""
+        try:
+            return evaluate(self.span(start, stop).replace("/", "//"), self.constants)
+        except ValueError:
+            return None
 
     def qualified(self, index: int) -> int:
         """Returns where a name begins with the scopes in front of it, such as `std::`."""

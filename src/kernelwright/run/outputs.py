@@ -26,9 +26,10 @@ def write_best(result: Result, out_dir: str | Path) -> Path | None:
     """Writes the best kernel into `out_dir`/best and returns that folder, None where there is none to give.
 
     It holds the candidate's sources, of which the first carries the launch plan as a comment that
-    `kernelwright judge` reads, `plan.json`, and `evidence.json`: the record, and the problem, target
-    and policy that it belongs to. Nothing is written where the answer is a baseline: a kernel that
-    lost should not be picked up by mistake, and one that an earlier result left there is removed.
+    `kernelwright judge` reads, `plan.json`, and `evidence.json`: the record, and the problem, candidate,
+    target and policy that it belongs to, which `kernelwright verify` judges again. Nothing is written
+    where the answer is a baseline: a kernel that lost should not be picked up by mistake, and one that
+    an earlier result left there is removed.
 
     Raises:
         UserError: when the folder cannot be written, or holds something that is not ours.
@@ -74,6 +75,7 @@ def _texts(result: Result, row: Row) -> dict[str, str]:
         "answer": result.answer,
         "why": result.why,
         "candidate": digest(candidate),
+        "kernel": codec.to_data(candidate),
         "seed": result.seed,
         "record": codec.to_data(result.report or row.latest),
         "records": {name: codec.to_data(record) for name, record in row.records},

@@ -8,14 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelwright.judge import SCREEN, Judge
+from kernelwright.judge.policies import FAMILIES
 from kernelwright.languages import detect_target
 from kernelwright.selftest.kernel_files import Kernel, kernels
 from kernelwright.selftest.small_problems import make_problem
-from kernelwright.types import Candidate, Record, Target, replace
+from kernelwright.types import Candidate, Policy, Record, Target, replace
 
 QUICK = replace(
     SCREEN, name="quick", families=(*SCREEN.families, "powers"), rounds=4, block_us=400.0, call_deadline_s=3.0
 )
+PLANTED = replace(QUICK, name="planted", families=FAMILIES)
+"""For planted bugs: every family, since a bug that any of them shows must be caught."""
 SMALL_CACHE_BYTES = 2 << 20
 """So that few slots make a footprint: these sessions are about verdicts, not times."""
 
@@ -51,9 +54,9 @@ class Sessions:
         self._records.update(zip([k.path for k in batch], records, strict=True))
         return records
 
-    def records(self, problem: str, candidates: list[Candidate]) -> list[Record]:
+    def records(self, problem: str, candidates: list[Candidate], policy: Policy = QUICK) -> list[Record]:
         """Returns the records of some candidates of a problem, in their order."""
-        return list(self.judge(problem).judge(candidates, QUICK))
+        return list(self.judge(problem).judge(candidates, policy))
 
     def close(self) -> None:
         """Ends the judge."""
