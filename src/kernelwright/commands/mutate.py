@@ -20,7 +20,7 @@ from kernelwright.commands.options import Seconds, err, out
 from kernelwright.console import Progress
 from kernelwright.errors import UserError
 from kernelwright.mutation.against import Project, try_against
-from kernelwright.mutation.score import Outcome, Score
+from kernelwright.mutation.score import STATES, Outcome, Score, State
 from kernelwright.run.mutate import judge_mutants
 from kernelwright.store import Store
 from kernelwright.types import SourceFile
@@ -138,7 +138,7 @@ def _print_list(planted: tuple[mutation.Mutant, ...], *, as_json: bool) -> None:
 
 
 def _print_score(score: Score, *, as_json: bool) -> None:
-    counts = {state: score.count(state) for state in ("killed", "survived", "equivalent", "invalid")}  # type: ignore[arg-type]
+    counts: dict[State, int] = {state: score.count(state) for state in STATES}
     if as_json:
         outcomes = [_plain(o.mutant) | {"state": o.state, "why": o.why} for o in score.outcomes]
         data = {"kernel": score.kernel.path, **counts, "score": score.ratio, "seconds": score.seconds}

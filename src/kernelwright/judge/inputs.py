@@ -5,13 +5,15 @@ structure of their own (masks, tables with few distinct values) stay as the refe
 
 Covers: precision that only shows on odd values, cancellation, coherent rounding (`constant`, `powers`),
     overflow of squares and exponentials (`large`), masks by sign, order of a running maximum
-    (`ascending`), rows of different scale (`rows`), NaN and infinities (`nonfinite`).
+    (`ascending`), rows of different scale (`rows`), rows that one
+    element decides (`spikes`), NaN and infinities (`nonfinite`).
 Does not cover: values outside a tensor's declared range; relations between tensors that only the
     reference's own generator knows (family `given` keeps them).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -84,6 +86,22 @@ def _rows(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     return _normal(shape, g) * scales
 
 
+def _spikes(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    # Rows far below zero, and rows in which one element alone decides: the first, the last, or any. A maximum that
+    # starts at zero, or leaves an end out, is harmless everywhere else.
+    if not shape or not math.prod(shape):
+        return _normal(shape, g)
+    drawn = _normal(shape, g)
+    rows, columns = drawn.view(-1, shape[-1]), shape[-1]
+    form = torch.arange(len(rows))[torch.randperm(len(rows), generator=g)] % 4
+    rows[form == 0] -= WILD
+    rows[form == 1, 0] = WILD
+    rows[form == 2, columns - 1] = WILD
+    any_place = torch.randint(0, columns, (len(rows),), generator=g)
+    rows[form == 3, any_place[form == 3]] = WILD
+    return drawn
+
+
 def _ascending(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     return torch.sort(4.0 * _normal(shape, g), dim=-1).values if shape else _normal(shape, g)
 
@@ -127,6 +145,7 @@ VALUES: dict[str, Values] = {
     "zeros": _zeros,
     "outliers": _outliers,
     "rows": _rows,
+    "spikes": _spikes,
     "ascending": _ascending,
     NONFINITE: _nonfinite,
 }

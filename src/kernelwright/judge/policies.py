@@ -24,6 +24,7 @@ FAMILIES = (
     "zeros",
     "outliers",
     "rows",
+    "spikes",
     "ascending",
     "nonfinite",
 )

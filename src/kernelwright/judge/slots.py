@@ -29,7 +29,7 @@ GUARD_BYTES = 1024
 SKEW_BYTES = 192
 """Each buffer starts a little further into its page than the one before it, so that inputs and outputs do not
 share their low address bits (which would stall loads behind stores)."""
-GUARDS = (b"\xff\xff", b"\xe5\x7f", b"\xc3\xff")
+GUARDS = (b"\xff\xff", b"\xfd\x7f", b"\xf9\xff")
 """The pattern of each region's bands: NaN in every floating format, and all three different, so that what was read
 beyond one buffer never looks like an untouched band when it is written beyond another."""
 POISONS = (0xFF, 0x5A)

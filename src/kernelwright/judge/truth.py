@@ -7,7 +7,8 @@ are widened as well: they belong to how the reference computes, not to what it m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -21,11 +22,36 @@ UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
 
 
 class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While active, operators that would make or use narrow floating tensors use float64 instead."""
+    """While active, operators that would make or use narrow floating tensors use float64 instead.
+
+    A narrow tensor that an operator writes into (a constant of the reference's own) gets the result back.
+    """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = {key: _wide(item) for key, item in (kwargs or {}).items()}
-        return func(*(_wide(item) for item in args), **kwargs)
+        kwargs = kwargs or {}
+        wide_args, wide_kwargs = [_wide(item) for item in args], {key: _wide(item) for key, item in kwargs.items()}
+        result = func(*wide_args, **wide_kwargs)
+        for position, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            by_name = argument.kwarg_only or position >= len(args)
+            old = kwargs.get(argument.name) if by_name else args[position]
+            new = wide_kwargs.get(argument.name) if by_name else wide_args[position]
+            if isinstance(old, torch.Tensor) and old is not new:
+                old.copy_(new)
+                result = old if result is new else result
+        return result
+
+
+@contextmanager
+def wide_by_default() -> Iterator[None]:
+    """Lets `torch.zeros(n)` and the like make float64 tensors."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _wide(item: Any) -> Any:
@@ -62,7 +88,7 @@ class Truth:
     def exact(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Returns the outputs in float64 (integers and booleans as they are)."""
         set_state(self._wide, parameters)
-        with Widened():  # type: ignore[no-untyped-call]
+        with wide_by_default(), Widened():  # type: ignore[no-untyped-call]
             outputs = self._reference.call(self._wide, [_fresh_wide(t) for t in inputs])
         return tuple(t.detach().contiguous() for t in outputs)
 

@@ -81,7 +81,7 @@ def wrong_stride(code: Code) -> Iterator[Edit]:
                 continue
             text = code.span(index + 1, after)
             yield edit((*code.place(index + 1, after), f"({text} - 1)"))
-            yield edit((code.tokens[index].start, code.tokens[after - 1].stop, ""))
+            yield edit((code.tokens[index - 1].stop, code.tokens[after - 1].stop, ""))
 
 
 def int_overflow(code: Code) -> Iterator[Edit]:
@@ -119,7 +119,6 @@ def lost_sign_bit(code: Code) -> Iterator[Edit]:
 
 def _retyped(code: Code, found: Declared, table: dict[str, str]) -> Iterator[Edit]:
     words = [i for i in range(*found.type) if code.word(i) in table or code.word(i) in ("long", "unsigned", "signed")]
-    words = [i for i in words if i]
     if words and words == list(range(words[0], words[-1] + 1)):
         new = table.get(code.span(words[0], words[-1] + 1))
         if new:

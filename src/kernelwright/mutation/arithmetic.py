@@ -104,7 +104,7 @@ def skipped_max(code: Code) -> Iterator[Edit]:
             if minus:
                 after = code.operand_after(minus[-1], products=True)
                 if after:
-                    yield edit((code.tokens[minus[-1]].start, code.tokens[after - 1].stop, ""))
+                    yield edit((code.tokens[minus[-1] - 1].stop, code.tokens[after - 1].stop, ""))
 
 
 def swapped_operands(code: Code) -> Iterator[Edit]:

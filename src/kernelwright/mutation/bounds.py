@@ -109,7 +109,7 @@ def aligned_only(code: Code) -> Iterator[Edit]:
         divisor = code.operand_after(index)
         repeated = divisor and plus and code.span(index + 1, divisor) in code.span(plus[0], stop)
         if repeated or (plus and code.span(stop - 2, stop).replace(" ", "") == "-1"):
-            yield edit((*code.place(plus[0], stop), ""))
+            yield edit((code.tokens[plus[0] - 1].stop, code.tokens[stop - 1].stop, ""))
     for loop in code.loops:
         if code.word(loop.step[1] - 2) == "+=" and code.word(loop.condition[0]) == code.word(loop.step[0]):
             for index in comparisons(code, *loop.condition, "<"):

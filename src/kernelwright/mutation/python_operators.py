@@ -25,19 +25,22 @@ OPERATIONS: dict[type[ast.operator], tuple[str, str]] = {
     ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "+"), ast.Div: ("/", "*"),
 }  # fmt: skip
 BARRIERS = ("debug_barrier", "barrier", "syncthreads", "wait", "fence_async_shared", "async_wait")
-STRIDES = re.compile(r"stride|^ld[a-z]?$|cols?$|width|^[A-Z]$|^(BLOCK|TILE)", re.IGNORECASE)
+STRIDES = re.compile(r"stride|^ld[a-z]?$|cols?$|columns$|rows$|width|size|^[A-Z][A-Z0-9_]*$")
 SMALL_CONSTANT = 1e-2
 
 
-def _keyword_edit(module: Module, call: ast.Call, name: str) -> Iterator[Edit]:
-    """Yields the removal of one keyword argument, with the comma in front of it."""
+def _keyword_edit(module: Module, call: ast.Call, *names: str) -> Iterator[Edit]:
+    """Yields the removal of keyword arguments, with the commas in front of them, where the first is given."""
     given: list[ast.AST] = [*call.args, *call.keywords]
+    changes = []
     for position, item in enumerate(given):
-        if isinstance(item, ast.keyword) and item.arg == name:
+        if isinstance(item, ast.keyword) and item.arg in names:
             start, stop = module.place(item)
             if position:
                 start = module.place(given[position - 1])[1]
-            yield edit((start, stop, ""))
+            changes.append((start, stop, ""))
+    if any(isinstance(item, ast.keyword) and item.arg == names[0] for item in given):
+        yield edit(*changes)
 
 
 def _operator_place(module: Module, left: ast.AST, right: ast.AST, spelling: str) -> tuple[int, int] | None:
@@ -49,7 +52,8 @@ def _operator_place(module: Module, left: ast.AST, right: ast.AST, spelling: str
 def unmasked_access(module: Module) -> Iterator[Edit]:
     """A load or store without its mask, or without what masked elements read as."""
     for call in module.calls("load", "store", "atomic_add", "gather", "scatter"):
-        for name in ("mask", "other", "boundary_check", "padding_mode", "padding_value"):
+        yield from _keyword_edit(module, call, "mask", "other")  # the one is not allowed without the other
+        for name in ("other", "boundary_check", "padding_mode", "padding_value"):
             yield from _keyword_edit(module, call, name)
         if module.source(call.func) == "tl.load" and len(call.args) >= 2:
             yield edit((module.place(call.args[0])[1], module.place(call.args[-1])[1], ""))

@@ -12,6 +12,7 @@ from kernelwright.types import SourceFile
 from kernelwright.values import value
 
 State = Literal["killed", "survived", "equivalent", "invalid"]
+STATES: tuple[State, ...] = ("killed", "survived", "equivalent", "invalid")
 
 
 @value

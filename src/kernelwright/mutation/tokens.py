@@ -26,7 +26,7 @@ SCAN = re.compile(
     r"|(?P<mark>" + "|".join(map(re.escape, MARKS)) + r"|.)",
     re.DOTALL,
 )
-DIRECTIVE = re.compile(r"[ \t]*#(?:[^\n\\/]|\\.|/\*.*?\*/|/(?!\*))*", re.DOTALL)
+DIRECTIVE = re.compile(r"[ \t]*#(?:[^\n\\/]|\\.|/\*.*?\*/|/(?![*/]))*", re.DOTALL)
 PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+omp\b")
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")": "(", "]": "[", "}": "{"}
 KEYWORDS = {
@@ -142,6 +142,7 @@ class Code:
 
     def span(self, start: int, stop: int) -> str:
         """Returns the text of tokens [start, stop)."""
+        stop = min(stop, len(self.tokens))
         return self.text[self.tokens[start].start : self.tokens[stop - 1].stop] if stop > start else ""
 
     def place(self, start: int, stop: int) -> tuple[int, int]:
@@ -322,7 +323,7 @@ class Code:
             while depth and at < min(index + 24, len(self.tokens)):
                 word = self.word(at)
                 depth += {"<": 1, ">": -1, ">>": -2}.get(word, 0)
-                if word not in ("<", ">", ">>") and not IN_ANGLES.fullmatch(word):
+                if word == "&&" or (word not in ("<", ">", ">>") and not IN_ANGLES.fullmatch(word)):
                     break
                 at += 1
             sure = self.word(index - 1) in CASTS
