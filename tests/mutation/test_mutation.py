@@ -139,7 +139,7 @@ def test_every_operator_is_shown_above() -> None:
 
 def test_cuda_sums_are_rounded_without_a_header() -> None:
     text = 'extern "C" __global__ void k(float* x) { float s = 0; s += x[0]; x[1] = s; }'
-    (changed,) = [t for t in planted(text, "accumulator-precision", "cuda")]
+    (changed,) = planted(text, "accumulator-precision", "cuda")
     assert "s = __uint_as_float(__float_as_uint(s + (x[0])) & 0xffffe000u);" in changed
 
 
@@ -239,8 +239,11 @@ def test_a_name_that_says_no_language_is_refused() -> None:
 
 
 PIECES = st.sampled_from(
-    ["for (int i = 0; i < n; ++i) ", "x[i] ", "= ", "+= ", "{ ", "} ", "( ", ") ", "; ", "a ", "- ", "? ", ": ", "if (", "[",
-     "]", "float ", "double s = 0 ", ", ", "* ", "/ ", "exp(a - m)", '"', "'", "\n#pragma omp atomic\n", "// ", "\n", "< "]
+    [
+        "for (int i = 0; i < n; ++i) ", "x[i] ", "= ", "+= ", "{ ", "} ", "( ", ") ", "; ", "a ", "- ", "? ", ": ",
+        "if (", "[", "]", "float ", "double s = 0 ", ", ", "* ", "/ ", "exp(a - m)", '"', "'",
+        "\n#pragma omp atomic\n", "// ", "\n", "< ",
+    ]
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@
 extern "C" void kernel(const int64_t* index, const float* x, float* out) {
   double bins[61] = {};
 #pragma omp parallel for
-  for (int64_t i = 0; i < 40009; ++i) {
+  for (int i = 0; i < 40009; ++i) {
     const double added = x[i];
 #pragma omp atomic
     bins[index[i]] += added;
