@@ -60,7 +60,7 @@ def test_a_mutant_that_hangs_is_killed_with_everything_it_started(project: Path)
 
 
 def test_equivalent_mutants_are_not_run(project: Path) -> None:
-    text = KERNEL.replace("total += x[i]", "total += x[i]  # kw: equivalent wrong-operation, lost-accumulation: why not")
+    text = KERNEL.replace("total += x[i]", "total += x[i]  # kw: equivalent lost-accumulation, race: why not")
     (project / "kernel.py").write_text(text)
     found = mutants(SourceFile(path="kernel.py", text=text), "python", operators=("lost-accumulation",))
     outcomes = try_against(Project(project, project / "kernel.py", COMMAND), found[:1])

@@ -23,8 +23,7 @@ def compiles(text: str) -> bool:
     plain = text.replace("#include <math.h>\n", "#define INFINITY __int_as_float(0x7f800000)\n")
     try:
         core.Program(plain, "c++", options).compile("cubin")
-    except Exception as error:  # noqa: BLE001  (whatever the compiler's binding raises: the message says which)
-        assert "error" in str(error).lower(), error
+    except Exception:  # noqa: BLE001  (whatever the compiler's binding raises; the original shows that it works)
         return False
     return True
 

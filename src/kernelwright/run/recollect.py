@@ -130,10 +130,10 @@ def _from_stores(digits: str, folders: Sequence[Path]) -> Remembered:
 def _most_thorough(found: dict[str, tuple[Path, Record]]) -> tuple[Path, Record]:
     """Returns of one candidate's records the one with the most rounds behind it, the latest of equals."""
 
-    def weight(item: tuple[Path, Record]) -> tuple[int, str]:
-        place, record = item
+    def weight(numbered: tuple[int, tuple[Path, Record]]) -> tuple[int, str, int]:
+        number, (place, record) = numbered
         with Store(place, create=False) as store:
             policy: Policy = store.get(record.policy)
-        return policy.rounds * policy.draws, record.when
+        return policy.rounds * policy.draws, record.when, number
 
-    return max(found.values(), key=weight)
+    return max(enumerate(found.values()), key=weight)[1]
