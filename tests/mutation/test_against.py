@@ -12,6 +12,7 @@ from kernelwright import cli
 from kernelwright.errors import UserError
 from kernelwright.mutation import Mutant, mutants
 from kernelwright.mutation.against import Project, try_against
+from kernelwright.mutation.score import Outcome
 from kernelwright.types import SourceFile
 
 KERNEL = """\
@@ -41,7 +42,7 @@ def planted(**more: object) -> tuple[Mutant, ...]:
 
 def test_a_test_kills_what_it_notices_and_the_original_stays(project: Path) -> None:
     found = planted(operators=("early-exit", "wrong-constant", "off-by-one", "dropped-tail"))
-    told = []
+    told: list[Outcome] = []
     outcomes = try_against(Project(project, project / "kernel.py", COMMAND), found, on_outcome=told.append)
     states = {(o.mutant.operator, o.mutant.line): o.state for o in outcomes}
     assert states["early-exit", 3] == "killed"

@@ -20,7 +20,7 @@ from kernelwright.commands.options import Seconds, err, out
 from kernelwright.console import Progress
 from kernelwright.errors import UserError
 from kernelwright.mutation.against import Project, try_against
-from kernelwright.mutation.score import STATES, Outcome, Score, State
+from kernelwright.mutation.score import STATES, Outcome, Score
 from kernelwright.run.mutate import judge_mutants
 from kernelwright.store import Store
 from kernelwright.types import SourceFile
@@ -138,10 +138,15 @@ def _print_list(planted: tuple[mutation.Mutant, ...], *, as_json: bool) -> None:
 
 
 def _print_score(score: Score, *, as_json: bool) -> None:
-    counts: dict[State, int] = {state: score.count(state) for state in STATES}
+    counts: dict[str, int] = {state: score.count(state) for state in STATES}
     if as_json:
         outcomes = [_plain(o.mutant) | {"state": o.state, "why": o.why} for o in score.outcomes]
-        data = {"kernel": score.kernel.path, **counts, "score": score.ratio, "seconds": score.seconds}
+        data: dict[str, object] = {
+            "kernel": score.kernel.path,
+            **counts,
+            "score": score.ratio,
+            "seconds": score.seconds,
+        }
         click.echo(json.dumps(data | {"outcomes": outcomes}, indent=1))
         return
     for outcome in score.survivors:
@@ -152,7 +157,7 @@ def _print_score(score: Score, *, as_json: bool) -> None:
         table.add_column(column, justify="left" if column == "operator" else "right")
     for name in dict.fromkeys(o.mutant.operator for o in score.outcomes):
         states = [o.state for o in score.outcomes if o.mutant.operator == name]
-        table.add_row(name, *(str(states.count(state)) for state in counts))
+        table.add_row(name, *(str(states.count(state)) for state in STATES))
     out.print(table)
     ratio = "no mutant counts" if score.ratio is None else f"{100 * score.ratio:.0f} % noticed"
     out.print(Text(f"{ratio}: {', '.join(f'{n} {state}' for state, n in counts.items())}", "bold"))

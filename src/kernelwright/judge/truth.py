@@ -37,7 +37,7 @@ class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
             by_name = argument.kwarg_only or position >= len(args)
             old = kwargs.get(argument.name) if by_name else args[position]
             new = wide_kwargs.get(argument.name) if by_name else wide_args[position]
-            if isinstance(old, torch.Tensor) and old is not new:
+            if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and old is not new:
                 old.copy_(new)
                 result = old if result is new else result
         return result

@@ -38,7 +38,7 @@ OPERATIONS = {"+": "-", "-": "+", "*": "+", "/": "*", "+=": "-=", "-=": "+=", "*
 def accumulators(code: Code) -> Iterator[Declared]:
     """Yields the floating variables that something is added to, or that are made from themselves."""
     grown = {code.word(i - 1) for i in code.indices("+=", "-=", "*=")}
-    grown |= {code.word(code.match[i - 1] - 1) for i in code.indices("+=", "-=") if code.word(i - 1) == "]"}
+    grown |= {code.word(code.match.get(i - 1, 0) - 1) for i in code.indices("+=", "-=") if code.word(i - 1) == "]"}
     for start, stop in code.statements():
         at = code.assignment(start, stop)
         if at == start + 1 and code.word(start) in {code.word(i) for i in range(at + 1, stop)}:

@@ -147,7 +147,10 @@ class Code:
 
     def place(self, start: int, stop: int) -> tuple[int, int]:
         """Returns the characters of tokens [start, stop)."""
-        return self.tokens[start].start, self.tokens[stop - 1].stop
+        if start >= len(self.tokens):
+            return len(self.text), len(self.text)
+        begin = self.tokens[start].start
+        return begin, self.tokens[min(stop, len(self.tokens)) - 1].stop if stop > start else begin
 
     def indices(self, *words: str) -> Iterator[int]:
         """Yields every token that is one of some words."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 from kernelwright.run.session import disturbed
 from kernelwright.selftest.kernel_files import Kernel, kernels, reason
-from kernelwright.selftest.planted import planted
+from kernelwright.selftest.planted import THREADS, planted
 from kernelwright.selftest.sessions import PLANTED, QUICK, Sessions
 from kernelwright.selftest.small_problems import make_problem
 from kernelwright.selftest.timing import TimingTest, timing_test
@@ -24,7 +24,6 @@ __all__ = ["KINDS", "Finding", "Score", "TimingTest", "selftest"]
 
 Kind = Literal["cheat", "mutant", "honest"]
 KINDS: tuple[Kind, ...] = ("cheat", "mutant", "honest")
-THREADS = "threads"
 
 
 @value

@@ -20,6 +20,8 @@ from kernelwright.types import Candidate, SourceFile, replace
 
 FOLDER = "mutants"
 LIST = "caught.txt"
+THREADS = "threads"
+"""Among the reasons of what takes two threads to show."""
 LINE = re.compile(
     r"(?P<kernel>\S+?):(?P<line>\d+):(?P<column>\d+) (?P<operator>[\w-]+): (?P<after>.*) \| (?P<reasons>.*)"
 )

@@ -5,7 +5,7 @@ extern "C" void kernel(const float* a, const float* b, float* out) {
 #pragma omp parallel for collapse(2)
   for (int row = 0; row < (M + T - 1) / T; ++row)
     for (int column = 0; column < (N + T - 1) / T; ++column) {
-      float sums[T][T] = {};
+      double sums[T][T] = {};
       for (int start = 0; start < K; start += T) {
         float left[T][T] = {}, right[T][T] = {};
         for (int i = 0; i < T; ++i)
