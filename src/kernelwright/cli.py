@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -22,7 +23,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright import api, capture, codec, doctor, experts, languages, problems, report, run
+from kernelwright import analysis, api, capture, codec, doctor, experts, languages, problems, report, run
 from kernelwright.commands.mutate import mutate_command
 from kernelwright.commands.options import Seconds, err, out, source_options
 from kernelwright.commands.selftest import selftest_command
@@ -34,7 +35,7 @@ from kernelwright.judge.policies import POLICIES
 from kernelwright.run.result import Result, verdict_of
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
-from kernelwright.types import Failure, Record
+from kernelwright.types import Candidate, Failure, Record
 
 VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
@@ -102,8 +103,9 @@ def judge_command(
 ) -> None:  # fmt: skip
     """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
 
-    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors.
-    `kernelwright show SOURCE --skeleton` prints one to start from. Exit status 0: it passed, 1: it did not.
+    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors, or CUDA C++
+    (.cu) with a line such as `// kernelwright-launch: NAME grid=128 block=256`. `kernelwright show SOURCE --skeleton`
+    (and `--language cuda`) prints one to start from. Exit status 0: it passed, 1: it did not.
     """
     with Progress(err) as progress:
         record = api.judge_kernel(
@@ -138,17 +140,19 @@ def problems_command(as_json: bool) -> None:
 @source_options
 @click.option("--reference", is_flag=True, help="Print the reference's source.")
 @click.option("--graph", "show_graph", is_flag=True, help="Print the operator graph.")
-@click.option("--skeleton", is_flag=True, help="Print a C++ kernel file to start from.")
+@click.option("--skeleton", is_flag=True, help="Print a kernel file to start from.")
+@click.option("--language", type=click.Choice(["cpp", "cuda"]), default="cpp", show_default=True, help="Of --skeleton.")
 def show(
-    source: str, inputs: tuple[str, ...], evaluation: bool, reference: bool, show_graph: bool, skeleton: bool
-) -> None:
+    source: str, inputs: tuple[str, ...], evaluation: bool, reference: bool, show_graph: bool, skeleton: bool,
+    language: str,
+) -> None:  # fmt: skip
     """Show what SOURCE is: its tensors, and which experts can work on it."""
     with Progress(err) as progress:
         captured = _capture(source, inputs, evaluation, progress)
     if reference:
         click.echo("\n".join(file.text for file in captured.problem.reference))
     elif skeleton:
-        click.echo(languages.skeleton(captured.problem))
+        click.echo(languages.skeleton(captured.problem, language=language))
     elif show_graph:
         click.echo(_graph_text(captured))
     else:
@@ -216,6 +220,44 @@ def doctor_command(store: Path | None, fresh: Path | None, as_json: bool) -> Non
             if finding.fix:
                 out.print(f"   fix: {finding.fix}", soft_wrap=True, markup=False)
     sys.exit(1 if any(finding.state == "missing" for finding in found) else 0)
+
+
+@cli.command(name="analyze", short_help="Say what a CUDA kernel's code is like, and what to try.")
+@click.argument("kernel", metavar="KERNEL")
+@click.option("--arch", "architecture", default="sm_90a", show_default=True, help="sm_80, sm_90a, sm_100 ...")
+@click.option("--block", type=click.IntRange(1, 1024), help="Threads of a block  [default: what the file says]")
+@click.option(
+    "--profile", "command", metavar="COMMAND", help="Profile the kernels that COMMAND launches with ncu, too."
+)
+@click.option("--out", "folder", type=click.Path(path_type=Path), help="The folder whose store holds the candidate.")
+@click.option("--json", "as_json", is_flag=True, help="Print the analysis as JSON.")
+def analyze_command(
+    kernel: str, architecture: str, block: int | None, command: str | None, folder: Path | None, as_json: bool
+) -> None:
+    """Say what KERNEL's code is like: registers, occupancy, instructions, accesses, and what to try.
+
+    KERNEL is a .cu file, which is compiled first, a .cubin, or the digest of a candidate in the store of --out.
+    Neither a GPU nor a driver is needed, except for --profile.
+    """
+    if folder:
+        with Store(folder / api.STORE, create=False) as store:
+            candidate = store.get(kernel)
+            if not isinstance(candidate, Candidate):
+                raise UserError(f"{kernel} is no candidate", "give a candidate's digest, as reports print it")
+            problem = store.get(candidate.problem)
+        found = analysis.analyze_candidate(problem, candidate, architecture=architecture)
+    else:
+        found = analysis.analyze(Path(kernel), architecture=architecture, block=block)
+    rules = analysis.profile(shlex.split(command)) if command else ()
+    if as_json:
+        data = codec.to_data(found)
+        click.echo(json.dumps({**data, "profile": codec.to_data(rules)} if command else data, indent=1))
+        return
+    for line in analysis.lines(found):
+        out.print(line, markup=False, soft_wrap=True)
+    for rule in rules:
+        gain = f"about {rule.speedup_percent:.0f} %: " if rule.speedup_percent else ""
+        out.print(f"ncu [{rule.name}] {rule.kernel}: {gain}{rule.text}", markup=False, soft_wrap=True)
 
 
 for command in (mutate_command, selftest_command, verify_command):

@@ -157,7 +157,8 @@ def test_refreshed_parameters_change_in_part_and_stay_finite() -> None:
         assert bool(memory[0].isfinite().all())
         assert not torch.allclose(memory[0] / weight, (memory[0] / weight)[0].expand(32))
         partial += bool((before == memory[0]).any())
-    assert 4 < partial < 28
+    assert partial == 21  # the first call fills the memory
+    assert float(memory[0][0]) != float(weight[0])
     assert int(memory[1]) == 3
 
 
@@ -166,3 +167,9 @@ def test_rows_are_masked_among_nonfinite_values() -> None:
     empty = (drawn == float("-inf")).all(dim=1)
     assert bool(empty.any())
     assert int((drawn[:, 0] == float("-inf")).sum()) > int(empty.sum())
+
+
+def test_a_tensor_of_more_elements_than_float32_can_count_is_sampled_within_itself() -> None:
+    count = (1 << 25) - 1
+    tensor = torch.arange(1024, dtype=torch.float32).repeat(count // 1024 + 1)[:count].half()
+    assert is_free(replace(X, shape=(count,), dtype="float16"), tensor)
