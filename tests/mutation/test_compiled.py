@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.languages.cuda import Cuda
+from kernelwright.languages.devices import cuda_target
 from kernelwright.mutation import mutants
-from kernelwright.selftest.kernel_files import CORPUS
-from kernelwright.types import SourceFile
+from kernelwright.selftest.kernel_files import CORPUS, kernel_of
+from kernelwright.selftest.small_problems import make_problem
+from kernelwright.types import Artifact, SourceFile
 
 CUDA = sorted((CORPUS / "mutants" / "kernels").glob("*.cu"))
 PER_KERNEL = 14
@@ -40,3 +43,12 @@ def test_most_cuda_mutants_compile(path: Path) -> None:
 def test_there_are_enough() -> None:
     assert len(CUDA) >= 6
     assert len(sorted((CORPUS / "mutants" / "kernels").glob("*_triton.py"))) >= 4
+
+
+@pytest.mark.parametrize("path", CUDA, ids=lambda p: p.name)
+def test_the_kernels_are_whole_candidates(path: Path, tmp_path: Path) -> None:
+    kernel = kernel_of(path)
+    problem = make_problem(kernel.problem)
+    outcome = Cuda().compile(problem, kernel.candidate(problem), cuda_target("sm_90a"), tmp_path)
+    assert isinstance(outcome, Artifact), outcome
+    assert outcome.resources

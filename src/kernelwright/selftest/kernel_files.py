@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from kernelwright.errors import UserError
+from kernelwright.languages import candidate_from_file
 from kernelwright.languages.plan import element_ctype
 from kernelwright.types import (
     Binding,
@@ -27,6 +29,8 @@ from kernelwright.types import (
 
 CORPUS = Path(__file__).parents[3] / "tests"
 """Where the folders cheats, honest and mutants lie: in the repository."""
+
+Kind = Literal["tensor", "workspace", "axis"]
 
 
 @dataclass(frozen=True)
@@ -60,17 +64,23 @@ class Kernel:
         return tuple(word.strip() for word in self.said("CAUGHT BY").split("|"))
 
     def candidate(self, problem: Problem) -> Candidate:
-        """Returns the candidate that the file describes."""
+        """Returns the candidate that the file describes; device files say how they are launched, as anybody's do."""
+        if self.path.suffix == ".cu":
+            return candidate_from_file(problem, self.path)
         spaces = {name: more for name, *more in self.every("WORKSPACE")}
         workspaces = tuple(Workspace(name=name, size_bytes=int(size)) for name, (size, *_) in spaces.items())
         types = {name: ctype for name, (_, *rest) in spaces.items() for ctype in rest or ["float"]}
         types |= {t.name: element_ctype(t) for t in problem.arguments}
-        steps = self.every("STEP") or [["kernel", *(t.name for t in problem.arguments), *spaces]]
+        kinds: dict[str, Kind] = {t.name: "tensor" for t in problem.arguments}
+        kinds.update((name, "workspace") for name in spaces)
+        kinds.update((axis.name, "axis") for axis in problem.axes)
+        types |= {axis.name: "int64_t" for axis in problem.axes}
+        steps = self.every("STEP") or [["kernel", *kinds]]
         return Candidate(
             problem=digest(problem),
             language="cpp",
             sources=self._sources(),
-            plan=LaunchPlan(steps=tuple(_step(words, types, set(spaces)) for words in steps), workspaces=workspaces),
+            plan=LaunchPlan(steps=tuple(_step(words, types, kinds) for words in steps), workspaces=workspaces),
         )
 
     def _sources(self) -> tuple[SourceFile, ...]:
@@ -80,12 +90,9 @@ class Kernel:
         return (SourceFile(path="kernel.cpp", text=text), *headers)
 
 
-def _step(words: list[str], types: dict[str, str], workspaces: set[str]) -> Step:
-    bound = [
-        Binding(kind="workspace" if name in workspaces else "tensor", name=name, ctype=types[name])
-        for name in words[1:]
-    ]
-    return Step(symbol=words[0], arguments=tuple(bound))
+def _step(words: list[str], types: dict[str, str], kinds: dict[str, Kind]) -> Step:
+    bound = tuple(Binding(kind=kinds[name], name=name, ctype=types[name]) for name in words[1:])
+    return Step(symbol=words[0], arguments=bound)
 
 
 def kernels(folder: str, *, suffix: str = ".cpp") -> list[Kernel]:
