@@ -118,8 +118,16 @@ def test_another_ratio_on_the_same_target_does_not_hold(remembered: Remembered, 
 
 
 def test_noise_widens_the_intervals(remembered: Remembered) -> None:
-    noisy = replace(scaled(outcome(remembered), 1.3), noise=0.5)
-    assert verify(remembered, TARGET, judge=Judge(noisy)).holds
+    changed = scaled(outcome(remembered), 1.15)
+    assert not verify(remembered, TARGET, judge=Judge(changed)).holds
+    assert verify(remembered, TARGET, judge=Judge(replace(changed, noise=0.2))).holds
+
+
+def test_with_too_much_noise_ratios_are_not_compared(remembered: Remembered) -> None:
+    found = verify(remembered, TARGET, judge=Judge(replace(scaled(outcome(remembered), 9.0), noise=2.0)))
+    assert [check.name for check in found.checks] == ["verdict"]
+    assert all("with a noise of" in note for note in found.notes)
+    assert found.notes
 
 
 def test_another_verdict_does_not_hold_anywhere(remembered: Remembered) -> None:
