@@ -7,6 +7,7 @@ well. The first fault ends the judgement: a wrong kernel has no time.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import statistics as plain_statistics
@@ -21,13 +22,15 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.correctness import Bound, Finding
-from kernelwright.judge.runner import Runner, RunnerStopped, sealed_copy
+from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped, sealed_copy
 from kernelwright.judge.session import Draw, Session
 from kernelwright.judge.slots import POISONS, Workspaces
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict
 
 COMPARED_KINDS = ("plain", "wild", "nan")
 """Kinds of contents of which one timed call each is compared in every round; which one, the candidate cannot know."""
+RUNNERS = 4
+"""How often a candidate is tried whose runner is killed from outside."""
 SAMPLED_PLACES = 16
 GUARDED_SLOTS = 16
 WORKSPACE_SHARE = 0.25
@@ -75,6 +78,9 @@ def examine(session: Session, candidate: Candidate, artifact: Artifact, policy: 
         return Failure(stage="run", kind="memory", message=message)
     workspaces = Workspaces(candidate.plan.workspaces)
     try:
+        for _ in range(RUNNERS - 1):
+            with contextlib.suppress(RunnerKilled):  # by somebody else: once more
+                return _Examination(session, candidate, policy, workspaces).run(artifact)
         return _Examination(session, candidate, policy, workspaces).run(artifact)
     except RunnerStopped as stopped:
         return stopped.failure

@@ -32,6 +32,8 @@ share their low address bits (which would stall loads behind stores)."""
 GUARDS = (b"\xff\xff", b"\xfd\x7f", b"\xf9\xff")
 """The pattern of each region's bands: NaN in every floating format, and all three different, so that what was read
 beyond one buffer never looks like an untouched band when it is written beyond another."""
+GUARD = 0xFF
+"""Every byte of the bands on a device, where they do not differ yet (device/arena.py)."""
 POISONS = (0xFF, 0x5A)
 """Two patterns: a NaN in every floating format, and an ordinary number."""
 MAX_SLOTS = 4096

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.languages import Builder, cache, detect_target
+from kernelwright.languages.builder import KILLED_ATTEMPTS
 from kernelwright.types import (
     Artifact,
     Binding,
@@ -262,10 +263,10 @@ class LanguageSuite:
             self.built(one, f"{self.good}\n{self.comment} replaced\n")
             timer.join()
 
-    def test_candidate_that_kills_workers_twice_is_a_failure(self, builder: Builder) -> None:
+    def test_candidate_whose_workers_are_always_killed_is_a_failure(self, builder: Builder) -> None:
         """A candidate whose workers die is given up, and the next one builds."""
         with Builder(self.target(), workers=1) as one:
-            timer = threading.Thread(target=_kill_first_worker, args=(one, 2))
+            timer = threading.Thread(target=_kill_first_worker, args=(one, KILLED_ATTEMPTS))
             timer.start()
             failure = self.refused(one, self.endless)
             timer.join()
