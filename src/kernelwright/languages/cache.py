@@ -20,6 +20,7 @@ from pathlib import Path
 
 from kernelwright import codec, environment
 from kernelwright.errors import UserError
+from kernelwright.languages import table
 from kernelwright.languages.diagnostics import UNSTABLE
 from kernelwright.types import Artifact, Candidate, Failure, digest, replace
 
@@ -76,8 +77,13 @@ def find(key: str, candidate: Candidate) -> Artifact | Failure | None:
 
 
 def for_candidate(artifact: Artifact, candidate: Candidate) -> Artifact:
-    """Returns an artifact as that of a candidate whose build has the same key."""
-    return replace(artifact, candidate=digest(candidate), plan=candidate.plan)
+    """Returns an artifact as that of a candidate whose build has the same key.
+
+    The plan is the candidate's, unless the compiler decides it (blocks, symbols, order of arguments): then the key
+    covers the plan that was given, and the artifact's own is kept.
+    """
+    made = getattr(table.load(candidate.language), "makes_plan", False)
+    return replace(artifact, candidate=digest(candidate), plan=artifact.plan if made else candidate.plan)
 
 
 def keep(key: str, outcome: Artifact | Failure, made: Path) -> Artifact | Failure:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelwright.errors import UserError
-from kernelwright.languages import device_file, gate, python_file
+from kernelwright.languages import device_file, gate, python_file, tile_file
 from kernelwright.languages.plan import ELEMENT_BYTES, check_plan, element_ctype, pointer_ctype, signature
 from kernelwright.types import (
     Binding,
@@ -63,12 +63,17 @@ class _Function(NamedTuple):
 def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
     """Returns the candidate that a file describes, with the local files that it includes or imports.
 
+    A Python file with launch lines describes tile kernels (tile_file.py).
+
     Raises:
         UserError: when there is no such file, or its plan cannot be inferred or is wrong; the fix
             lists the problem's tensors with their C types and shows a signature that works.
     """
     file = Path(path)
     if file.suffix == ".py":
+        text = file.read_text(errors="replace") if file.is_file() else ""
+        if tile_file.language_of(text):
+            return tile_file.candidate_from_python(problem, file, _read)
         return python_file.candidate_from_python(problem, file, _read)
     sources = sources_of(file)
     if file.suffix == DEVICE_SUFFIX:

@@ -21,6 +21,9 @@ BUILT_IN = (
     EntryPoint("cuda", "kernelwright.languages.cuda:Cuda", GROUP),
     EntryPoint("library", "kernelwright.languages.library:Library", GROUP),
     EntryPoint("python", "kernelwright.languages.python:Python", GROUP),
+    EntryPoint("triton", "kernelwright.languages.triton:Triton", GROUP),
+    EntryPoint("cutile", "kernelwright.languages.cutile:Cutile", GROUP),
+    EntryPoint("cute", "kernelwright.languages.cute:Cute", GROUP),
 )
 """In order of priority: a plug-in cannot take a built-in language's name."""
 

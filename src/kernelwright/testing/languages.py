@@ -107,6 +107,8 @@ class LanguageSuite:
     """A text that the language refuses to compile, and a word of the reason."""
     endless: str
     """A text that takes minutes to compile."""
+    patience_s: float = 5.0
+    """A deadline that a good build meets on a busy machine, and an endless one does not."""
     option: tuple[str, OptionValue]
     """An option that the language knows, with a value that is not the default."""
 
@@ -246,7 +248,7 @@ class LanguageSuite:
 
     def test_endless_compilation_is_killed_and_the_builder_goes_on(self, builder: Builder) -> None:
         """A build ends at its deadline, with everything it started."""
-        with Builder(self.target(), workers=1, deadline_s=5.0) as impatient:
+        with Builder(self.target(), workers=1, deadline_s=self.patience_s) as impatient:
             failure = self.refused(impatient, self.endless)
             assert failure.kind == "timeout"
             self.built(impatient, self.good)

@@ -24,6 +24,7 @@ def test_each_kind_of_argument_has_its_own_bytes() -> None:
             Binding(kind="workspace", name="scratch", ctype="float"),
             Binding(kind="scalar", name="flag", ctype="bool", scalar=1),
             Binding(kind="axis", name="M", ctype="int64_t"),
+            Binding(kind="axis", name="ceil_div(M, 128) * 2", ctype="int32_t"),
         ),
     )
     packed = pack_arguments(step, ADDRESSES, {"M": 300}, {"m": b"t" * 128})
@@ -35,6 +36,7 @@ def test_each_kind_of_argument_has_its_own_bytes() -> None:
         bytes.fromhex("1000000000000000"),
         b"\x01",
         struct.pack("<q", 300),
+        struct.pack("<i", 6),
     )
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from cuda.bindings import driver as cuda  # type: ignore[import-untyped]
+from cuda.bindings import driver as cuda
 from cuda.bindings import nvrtc
 
 from kernelwright.errors import KernelwrightError

@@ -79,7 +79,12 @@ def _pack(
         if binding.name not in maps:
             raise refused("plan", "plan", f"{where} names no tensor map of the plan")
         return maps[binding.name]
-    number = axes.get(binding.name) if binding.kind == "axis" else binding.scalar
+    number = binding.scalar
+    if binding.kind == "axis":
+        try:
+            number = evaluate(binding.name, axes)  # a final plan may pass an expression, such as a stride
+        except ValueError as error:
+            raise refused("plan", "plan", f"{where}: {error}") from None
     if number is None:
         raise refused("plan", "plan", f"{where} has no value")
     return pack_number(number, binding.ctype, where)
