@@ -25,6 +25,7 @@ def load(
     evaluation: bool = False,
     on_event: Callable[[str], None] | None = None,
     worker: Worker | None = None,
+    deadline_s: float = DEADLINE_S,
 ) -> Capture:
     """Returns the problem that a source describes, and its graph where it can be traced.
 
@@ -34,6 +35,7 @@ def load(
         evaluation: call `.eval()` on the module before use.
         on_event: called with a few words whenever a new step begins.
         worker: a running capture worker to use and leave running; None starts one.
+        deadline_s: the worker is killed when it takes longer.
 
     Raises:
         UserError: the source is not there, or the inputs do not fit it.
@@ -52,9 +54,9 @@ def load(
     own = worker is None
     worker = worker or Worker(MODULE)
     try:
-        captured = worker.request("capture", deadline_s=DEADLINE_S, on_event=step, problem=problem)
+        captured = worker.request("capture", deadline_s=deadline_s, on_event=step, problem=problem)
     except DeadlineExceeded:
-        message = f"{source} did not finish {steps[-1]!r} within {DEADLINE_S:g} s"
+        message = f"{source} did not finish {steps[-1]!r} within {deadline_s:g} s"
         raise SourceError(message, "use smaller shapes, or look for an endless loop") from None
     except WorkerDied as error:
         message = f"{source} ended its own process while {steps[-1]}: {error.message}"

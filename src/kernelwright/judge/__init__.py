@@ -69,7 +69,11 @@ class Judge:
         self._prepared: set[str] = set()
 
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
-        """Yields one record for each candidate, in order. All are built before the first is timed."""
+        """Yields one record for each candidate, in order. All are built before the first is run.
+
+        What candidates share and `prepare` did not make is made when the first candidate comes so far, so that
+        one that does not compile, or is wrong on the first draw, is told at once.
+        """
         started = time.monotonic()
         built = self._builder.build(self.problem, candidates)
         build_s = (time.monotonic() - started) / max(1, len(candidates))
@@ -101,16 +105,19 @@ class Judge:
 
     def _examine(self, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:
         for _ in range(ATTEMPTS):
-            worker = self._ready(policy)
+            worker = self._opened()
+            preparing_s = 0.0 if digest(policy) in self._prepared else PREPARE_DEADLINE_S
             try:
                 outcome: Failure | Judgement = worker.request(
                     "judge",
                     candidate=candidate,
                     artifact=artifact,
                     policy=policy,
-                    deadline_s=policy.deadline_s + MARGIN_S,
+                    deadline_s=policy.deadline_s + MARGIN_S + preparing_s,
                     on_event=self._on_event,
                 )
+                if isinstance(outcome, Judgement) and outcome.verdict.passed:
+                    self._prepared.add(digest(policy))
                 return outcome
             except DeadlineExceeded as error:
                 self._drop_worker()
@@ -121,16 +128,20 @@ class Judge:
                 failure = Failure(stage="judge", kind="crash", message=error.message)
         return failure
 
-    def _ready(self, policy: Policy) -> Worker:
+    def _opened(self) -> Worker:
         if self._worker is None or not self._worker.alive:
             self._drop_worker()
             self._worker = Worker(WORKER, environment=self._environment())
             arguments = {"problem": self.problem, "target": self.target, "program": str(self._program)}
             self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
-        if digest(policy) not in self._prepared:
-            self._make_ready(self._worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
-            self._prepared.add(digest(policy))
         return self._worker
+
+    def _ready(self, policy: Policy) -> Worker:
+        worker = self._opened()
+        if digest(policy) not in self._prepared:
+            self._make_ready(worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
+            self._prepared.add(digest(policy))
+        return worker
 
     def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> None:
         try:

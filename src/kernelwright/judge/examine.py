@@ -11,9 +11,10 @@ import hashlib
 import os
 import statistics as plain_statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -26,6 +27,8 @@ from kernelwright.judge.runner import Runner, RunnerStopped, sealed_copy
 from kernelwright.judge.session import Session
 from kernelwright.judge.slots import POISONS, Workspaces
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict
+
+T = TypeVar("T")
 
 COMPARED_KINDS = ("plain", "wild", "nan")
 """Kinds of contents of which one timed call each is compared in every round; which one, the candidate cannot know."""
@@ -81,10 +84,7 @@ def examine(session: Session, candidate: Candidate, artifact: Artifact, policy: 
         return stopped.failure
     finally:
         workspaces.region.close()
-        for name in policy.baselines:
-            made = session.baseline(name)
-            if isinstance(made, Baseline) and session.slots.slot_bytes * session.slots.count > (64 << 20):
-                made.release()
+        session.release()
 
 
 class _Examination:
@@ -122,16 +122,17 @@ class _Examination:
             for family in self.policy.families:
                 if time.monotonic() > self.deadline:
                     return self._late("the correctness checks were not through")
-                if draw := self.session.draw(family, number):
+                if draw := self._unhurried(lambda f=family, n=number: self.session.draw(f, n)):  # type: ignore[misc]
                     self._check_draw(runner, draw)
         self._note_correctness()
         runner.perturb(0)
         session = self.session
         estimate_us = self._estimate_us(runner)
+        baselines = self._unhurried(lambda: session.ready_baselines(self.policy))
         samples, fault = timing.run_rounds(
             self.policy,
             slots=self.slots,
-            baselines=session.ready_baselines(self.policy),
+            baselines=baselines,
             refresh=session.refresh,
             inspect=self._inspect,
             rng=session.rng,
@@ -160,6 +161,13 @@ class _Examination:
             noise=timing.noise(samples, self.policy),
             notes=session.notes(self.policy),
         )
+
+    def _unhurried(self, make: Callable[[], T]) -> T:
+        """Returns what all candidates share, made at its first use; no candidate's deadline is shortened by it."""
+        start = time.monotonic()
+        made = make()
+        self.deadline += time.monotonic() - start
+        return made
 
     def _late(self, what: str) -> Failure:
         limit = f"{self.policy.deadline_s:g} s"
