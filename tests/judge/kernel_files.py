@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.judge.problems import FURTHER
+
 from kernelwright.judge import SCREEN, Judge
 from kernelwright.languages import detect_target
 from kernelwright.types import (
@@ -29,7 +31,13 @@ from kernelwright.types import (
 HERE = Path(__file__).parents[1]
 CTYPES = {"float32": "float", "int64": "int64_t", "bool": "bool"}
 QUICK = replace(
-    SCREEN, name="quick", families=(*SCREEN.families, "powers"), rounds=4, block_us=400.0, call_deadline_s=3.0
+    SCREEN,
+    name="quick",
+    families=(*SCREEN.families, "powers", "huge", "tiny", "shifted", "exact", "lowest", "sparse", "single"),
+    rounds=4,
+    block_us=400.0,
+    call_deadline_s=3.0,
+    hidden_shapes=3,
 )
 
 REFERENCES = {
@@ -53,6 +61,8 @@ def _tensor(name: str, shape: tuple[int, ...], role: Role, dtype: str = "float32
 
 
 def make_problem(name: str) -> Problem:
+    if name in FURTHER:
+        return FURTHER[name]()
     x = _tensor("x", (ROWS, COLUMNS), "input")
     inputs = (x, _tensor("y", (ROWS, COLUMNS), "input")) if name == "mse" else (x,)
     parameters: tuple[TensorSpec, ...] = ()
@@ -95,21 +105,27 @@ class Kernel:
         return self.said("PROBLEM", "softmax")
 
     def candidate(self, problem: Problem) -> Candidate:
-        workspaces = tuple(Workspace(name=name, size_bytes=int(size)) for name, size in self.every("WORKSPACE"))
+        workspaces = tuple(
+            Workspace(name=name, size_bytes=int(size) if size.isdecimal() else size)
+            for name, size in self.every("WORKSPACE")
+        )
         tensors = {t.name: t for t in problem.arguments}
-        steps = self.every("STEP") or [["kernel", *tensors, *(w.name for w in workspaces)]]
+        axes = tuple(axis.name for axis in problem.axes)
+        steps = self.every("STEP") or [["kernel", *tensors, *(w.name for w in workspaces), *axes]]
         return Candidate(
             problem=digest(problem),
             language="cpp",
             sources=(SourceFile(path="kernel.cpp", text=self.path.read_text()),),
-            plan=LaunchPlan(steps=tuple(_step(words, tensors) for words in steps), workspaces=workspaces),
+            plan=LaunchPlan(steps=tuple(_step(words, tensors, axes) for words in steps), workspaces=workspaces),
         )
 
 
-def _step(words: list[str], tensors: dict[str, TensorSpec]) -> Step:
+def _step(words: list[str], tensors: dict[str, TensorSpec], axes: tuple[str, ...] = ()) -> Step:
     bound = [
         Binding(kind="tensor", name=name, ctype=CTYPES[tensors[name].dtype])
         if name in tensors
+        else Binding(kind="axis", name=name, ctype="int64_t")
+        if name in axes
         else Binding(kind="workspace", name=name, ctype="float")
         for name in words[1:]
     ]

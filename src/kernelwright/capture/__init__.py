@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kernelwright.capture import specs
 from kernelwright.capture.source import draft
 from kernelwright.errors import SourceError, WorkerDied
 from kernelwright.graph import Capture
@@ -23,6 +24,7 @@ def load(
     *,
     inputs: tuple[str, ...] = (),
     evaluation: bool = False,
+    dynamic: tuple[str, ...] = (),
     on_event: Callable[[str], None] | None = None,
     worker: Worker | None = None,
     deadline_s: float = DEADLINE_S,
@@ -33,6 +35,7 @@ def load(
         source: a built-in's name, `file.py` with the class contract, or `file.py:function`.
         inputs: for a function, one spec for each argument: `float32[4096,1024]`.
         evaluation: call `.eval()` on the module before use.
+        dynamic: sizes that vary, each as `B=x[0]:1..8192`; a file with DYNAMIC says it itself.
         on_event: called with a few words whenever a new step begins.
         worker: a running capture worker to use and leave running; None starts one.
         deadline_s: the worker is killed when it takes longer.
@@ -50,7 +53,8 @@ def load(
 
     if on_event:
         on_event(steps[0])
-    problem = draft(source, inputs=inputs, evaluation=evaluation)
+    axes = tuple(specs.parse_axis(text) for text in dynamic)
+    problem = draft(source, inputs=inputs, evaluation=evaluation, axes=axes)
     own = worker is None
     worker = worker or Worker(MODULE)
     try:

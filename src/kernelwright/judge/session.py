@@ -23,6 +23,8 @@ from kernelwright.judge.correctness import Bound
 from kernelwright.judge.draws import Draw, Draws
 from kernelwright.judge.inputs import Refresher, draw_parameters, wild_inputs
 from kernelwright.judge.nulls import weaknesses
+from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
+from kernelwright.judge.shapes import Shape, make_shapes
 from kernelwright.judge.slots import Slots
 from kernelwright.process import Emit
 from kernelwright.types import Measurement, Policy, Problem, Target
@@ -57,6 +59,7 @@ class Session:
         self.must_move_bytes = self.draws.must_move_bytes
         self.slots = Slots(problem, cache_bytes=cache, available_bytes=self._free_bytes)
         self._baselines: dict[str, Baseline | Unavailable] = {}
+        self._shapes: tuple[Shape, ...] = ()
         self._weaknesses: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
         self._refresher = self._make_refresher()
         self._refresher.mixer.active = self._accepts_mixed()
@@ -89,6 +92,16 @@ class Session:
         if key not in self._weaknesses:
             self._weaknesses[key] = weaknesses(self.draws, policy.families, policy.draws)
         return self._weaknesses[key]
+
+    def shapes(self, count: int) -> tuple[Shape, ...]:
+        """Returns the first so many hidden shapes; made at first use, the same for every candidate."""
+        while len(self._shapes) < count and self.problem.axes:
+            # The more thorough policy's are drawn together, so that every axis meets every kind of size.
+            for shape in self._shapes:
+                shape.slots.close()
+            self._emit({"hidden shapes": count})
+            self._shapes = make_shapes(self.problem, count, self.rng, secret=self._secret, free_bytes=self._free_bytes)
+        return self._shapes[:count]
 
     # ------------------------------------------------------------------------------------------ timed rounds
 
@@ -171,6 +184,9 @@ class Session:
                     self.draw(family, number)
                     if not self.draws.kept(family, number):
                         break  # memory is full: the rest is made for each candidate
+        for shape in self.shapes(policy.hidden_shapes):
+            for family in HIDDEN_FAMILIES:
+                shape.draws.draw(family, 0)
         for name in policy.baselines:
             self.baseline(name)
 
@@ -199,6 +215,8 @@ class Session:
     def close(self) -> None:
         """Gives shared memory back."""
         self.slots.close()
+        for shape in self._shapes:
+            shape.slots.close()
 
 
 def available_bytes() -> int:
