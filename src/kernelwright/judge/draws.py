@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelwright.errors import SourceError
-from kernelwright.judge.correctness import Bound, bounds_for, exact_bounds
+from kernelwright.judge.correctness import FINER, Bound, bounds_for, exact_bounds
 from kernelwright.judge.exactness import sums_only
 from kernelwright.judge.inputs import (
     CEILINGS,
@@ -221,20 +221,33 @@ class Draws:
         if family == EXACT:
             bounds = exact_bounds(self.problem, truth=exact, own=own, fan_in=self.fan_in)
             return Draw(family, number, inputs, parameters, bounds, exact) if bounds else ""
-        nearby = self.nearby(inputs, parameters, exact)
-        bounds = bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in)
+        bounds = self._bounds(inputs, parameters, exact, own)
         return Draw(family, number, inputs, parameters, bounds, exact)
 
-    def nearby(
-        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]
-    ) -> list[Tensors]:
-        """Returns the truth for inputs that each moved by one rounding, a few times."""
+    def _bounds(
+        self,
+        inputs: Sequence[torch.Tensor],
+        parameters: Sequence[torch.Tensor],
+        exact: Sequence[torch.Tensor],
+        own: Sequence[torch.Tensor],
+    ) -> tuple[Bound, ...]:
+        """Returns bounds from the truth for inputs that each moved by one rounding, a few times."""
+        finer: list[Tensors] = []
         count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 2
         step = max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
-        return [self.truth.nearby(inputs, parameters, relative=step, seed=self.seed("near", i)) for i in range(count)]
+
+        def near(number: int, relative: float) -> Tensors:
+            return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("near", number))
+
+        def fine() -> Tensors:
+            if not finer:
+                finer.append(near(0, step / FINER))
+            return finer[0]
+
+        nearby = [near(number, step) for number in range(count)]
+        return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=fine)
 
     def bounds_of(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns the bounds for any contents."""
         exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
-        nearby = self.nearby(inputs, parameters, exact)
-        return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in)
+        return self._bounds(inputs, parameters, exact, own)
