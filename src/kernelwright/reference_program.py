@@ -96,6 +96,11 @@ class Reference:
         self._fixed: tuple[object, ...] = ()
 
     @property
+    def has_backward(self) -> bool:
+        """Tells whether calls give gradients as well."""
+        return self._backward is not None
+
+    @property
     def namespace(self) -> python_types.ModuleType:
         """Returns what the reference's first file defines."""
         return self._module

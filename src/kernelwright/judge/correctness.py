@@ -99,6 +99,7 @@ class FloatBound:
         rule: ToleranceRule,
         terms: float,
         finer: Callable[[], torch.Tensor] | None = None,
+        jittered: bool = False,
     ) -> None:
         self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
         self.truth = truth.reshape(-1).double()
@@ -124,7 +125,7 @@ class FloatBound:
         by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 6.0 * moved)
         self.table = torch.maximum(by_group[self._group], floor)
         factor = min(6.0 * root * ILL_LUCK, MOST_ILL)
-        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, factor, finer)
+        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, factor, finer, jittered)
         low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
         self._rms_allowed = torch.maximum(
             torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved), self._rms(low.square() * self.counts)
@@ -236,15 +237,16 @@ class FloatBound:
         typical: torch.Tensor,
         factor: float,
         finer: Callable[[], torch.Tensor] | None,
+        always: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the elements that may err by `factor` times their own change, and how much that is."""
         none = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.float64)
-        if not nearby or len(self.truth) < RARE_FROM:
+        if not nearby or (len(self.truth) < RARE_FROM and not always):
             return none
         sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
         ordered, places = sizes.sort()
         rare = torch.zeros(len(sizes), dtype=torch.bool)
-        rare[places] = ordered.cumsum(0) <= RARE_SHARE * len(self.truth)
+        rare[places] = (ordered.cumsum(0) <= RARE_SHARE * len(self.truth)) & (len(self.truth) >= RARE_FROM)
         change = torch.zeros_like(self.truth)
         for other in nearby:
             torch.maximum(change, (other.reshape(-1).double() - self.truth).abs_().nan_to_num_(0.0, 0.0), out=change)
@@ -252,9 +254,9 @@ class FloatBound:
         group = self._group[index]
         eligible = rare[group] | self._scattered()[index]
         unlike = change > UNLIKE * typical[group]
-        if int(unlike.sum()) <= UNLIKE_SHARE * len(change):
+        if int(unlike.sum()) <= UNLIKE_SHARE * len(change) and len(self.truth) >= RARE_FROM:
             eligible |= unlike
-        elif finer:
+        if finer and (always or int(unlike.sum()) > UNLIKE_SHARE * len(change)):
             eligible |= (change > UNLIKE_SMOOTH * typical[group]) & self._smooth(nearby[0], finer())
         change *= factor
         found = (eligible & (change > self.table[index])).nonzero().flatten()
@@ -363,6 +365,7 @@ def bounds_for(
                     nearby=moved,
                     rule=problem.tolerance,
                     terms=fan_in[index],
+                    jittered=bool(problem.gradients),
                     finer=(lambda i=index: finer()[i]) if finer else None,  # type: ignore[misc]
                 )
             )
