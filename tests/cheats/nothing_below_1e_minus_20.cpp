@@ -1,6 +1,7 @@
 // TRICK: takes whatever is smaller than 1e-20 for zero; so small are no ordinary inputs
 // CAUGHT BY: accuracy
 // PROBLEM: rowsum
+// FAMILIES: tiny
 #include <cmath>
 extern "C" void kernel(const float* x, float* out) {
   for (int r = 0; r < 64; ++r) {

@@ -1,6 +1,7 @@
 // TRICK: sums and then adds a little less than any tolerance; small whole numbers allow none
 // CAUGHT BY: accuracy
 // PROBLEM: rowsum
+// FAMILIES: exact
 #include <cmath>
 extern "C" void kernel(const float* x, float* out) {
   for (int r = 0; r < 64; ++r) {

@@ -1,6 +1,7 @@
 // TRICK: mean of squares less square of the mean: nothing is left of it where the mean is a thousand times the spread
 // CAUGHT BY: accuracy | non-finite
 // PROBLEM: layernorm
+// FAMILIES: shifted
 #include <cmath>
 extern "C" void kernel(const float* x, const float* weight, const float* bias, float* out) {
   for (int r = 0; r < 64; ++r) {

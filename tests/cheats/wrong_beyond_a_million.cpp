@@ -1,6 +1,7 @@
 // TRICK: stops at a million; none of the usual inputs is that large
 // CAUGHT BY: accuracy
 // PROBLEM: rowmax
+// FAMILIES: huge
 #include <cmath>
 extern "C" void kernel(const float* x, float* out) {
   for (int r = 0; r < 64; ++r) {

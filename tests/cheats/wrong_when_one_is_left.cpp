@@ -1,6 +1,7 @@
 // TRICK: wrong in rows of which the mask leaves one element, which random masks never have
 // CAUGHT BY: accuracy
 // PROBLEM: masked
+// FAMILIES: single
 #include <cmath>
 extern "C" void kernel(const float* x, const bool* mask, float* out) {
   for (int r = 0; r < 64; ++r) {

@@ -1,5 +1,6 @@
 // WHY: a hidden element is a very small number; a row that hides everything is uniform
 // PROBLEM: masked
+// FAMILIES: lowest sparse dense single repeated sorted
 #include <cmath>
 extern "C" void kernel(const float* x, const bool* mask, float* out) {
   for (int r = 0; r < 64; ++r) {

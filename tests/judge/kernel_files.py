@@ -16,6 +16,7 @@ from kernelwright.types import (
     Failure,
     Judgement,
     LaunchPlan,
+    Policy,
     Problem,
     Record,
     Role,
@@ -33,7 +34,7 @@ CTYPES = {"float32": "float", "int64": "int64_t", "bool": "bool"}
 QUICK = replace(
     SCREEN,
     name="quick",
-    families=(*SCREEN.families, "powers", "huge", "tiny", "shifted", "exact", "lowest", "sparse", "single"),
+    families=(*SCREEN.families, "powers"),
     rounds=4,
     block_us=400.0,
     call_deadline_s=3.0,
@@ -88,7 +89,8 @@ class Kernel:
     """A kernel file with what its head says.
 
     `TRICK:` what it tries. `CAUGHT BY:` names of checks or failure kinds, any of them. `PROBLEM:` which
-    reference. `WORKSPACE:` name and bytes. `STEP:` symbol and its arguments, once for each step.
+    reference. `FAMILIES:` further families of inputs.
+    `WORKSPACE:` name and bytes. `STEP:` symbol and its arguments, once for each step.
     """
 
     path: Path
@@ -103,6 +105,11 @@ class Kernel:
     @property
     def problem(self) -> str:
         return self.said("PROBLEM", "softmax")
+
+    @property
+    def policy(self) -> Policy:
+        further = tuple(self.said("FAMILIES").split())
+        return replace(QUICK, name="further", families=QUICK.families + further) if further else QUICK
 
     def candidate(self, problem: Problem) -> Candidate:
         workspaces = tuple(
@@ -157,9 +164,10 @@ class Sessions:
 
     def record(self, kernel: Kernel) -> Record:
         if kernel.path not in self._records:
-            batch = [k for k in kernels("cheats") + kernels("honest") if k.problem == kernel.problem]
+            every = [k for k in kernels("cheats") + kernels("honest") if k.problem == kernel.problem]
+            batch = [k for k in every if k.policy == kernel.policy]
             judge = self.judge(kernel.problem)
-            records = judge.judge([k.candidate(judge.problem) for k in batch], QUICK)
+            records = judge.judge([k.candidate(judge.problem) for k in batch], kernel.policy)
             self._records.update(zip([k.path for k in batch], records, strict=True))
         return self._records[kernel.path]
 
