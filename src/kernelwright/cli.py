@@ -113,7 +113,7 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @cli.command()
 @source_options
-@click.option("--device", type=click.Choice(["cpu"]), default="cpu", show_default=True)
+@click.option("--device", type=click.Choice(api.DEVICES), default="cpu", show_default=True)
 @click.option(
     "--budget",
     type=Seconds(),
@@ -139,7 +139,8 @@ def optimize(
     """
     with Progress(err, budget_s=budget) as progress:
         result = api.optimize(
-            source, budget_s=budget, out=folder, seed=seed, on_step=progress.step, on_event=progress.event, **options,
+            source, device=device, budget_s=budget, out=folder, seed=seed, on_step=progress.step,
+            on_event=progress.event, **options,
         )  # fmt: skip
     folder = folder or Path("kernelwright-out") / result.problem.name
     _give(result, folder, as_json=as_json)
@@ -160,9 +161,10 @@ def judge_command(
 ) -> None:  # fmt: skip
     """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
 
-    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors, or CUDA C++
-    (.cu) with a line such as `// kernelwright-launch: NAME grid=128 block=256`. `kernelwright show SOURCE --skeleton`
-    (and `--language cuda`) prints one to start from. Exit status 0: it passed, 1: it did not.
+    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors, CUDA C++
+    (.cu) with a line such as `// kernelwright-launch: NAME grid=128 block=256`, or Python that defines ModelNew (or a
+    function of the reference's name): witnessed, since its own code runs where it is timed. `kernelwright show SOURCE
+    --skeleton` (and `--language cuda`) prints one to start from. Exit status 0: it passed, 1: it did not.
     """
     with Progress(err) as progress:
         record = api.judge_kernel(
@@ -386,6 +388,8 @@ def _print_record(record: Record) -> None:
     if record.passed:
         out.print(contender_table(report.contenders(record), width=out.width))
         out.print(Text(report.noise_text(record), style="dim"))
+        for note in record.outcome.notes:
+            out.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
         _, why = verdict_of(record, "the kernel")
         out.print(Text(f"{why[:1].upper()}{why[1:]}.", "bold"))
 

@@ -136,7 +136,7 @@ class Reference:
         """
         seed_everything(seed)
         if self._specs:
-            generator = torch.Generator().manual_seed(seed)
+            generator = torch.Generator(torch.get_default_device()).manual_seed(seed)
             return tuple(draw(spec, generator) for spec in self._specs)
         if not hasattr(self._module, "get_inputs"):
             raise SourceError("no inputs are known", 'add --input "float32[4096,1024]" once for each argument')
@@ -223,6 +223,10 @@ class Reference:
         if any(g is None for g in found):
             raise SourceError("an output does not depend on a tensor whose gradient is asked for", "name the others")
         return (*(t if again else t.detach() for t in outputs), *found)
+
+    def initial_arguments(self) -> tuple[object, ...]:
+        """Returns what the class is made with."""
+        return _as_args(self._initial())
 
     def _initial(self) -> object:
         return getattr(self._module, "get_init_inputs", list)()
@@ -395,17 +399,17 @@ def draw(spec: TensorSpec, generator: torch.Generator) -> torch.Tensor:
 
     Floats with both limits are uniform between them; integers default to 0..9, both ends included.
     """
-    dtype = DTYPES[spec.dtype]
+    dtype, device = DTYPES[spec.dtype], generator.device
     if dtype is torch.bool:
-        return torch.rand(spec.shape, generator=generator) < 0.5
+        return torch.rand(spec.shape, generator=generator, device=device) < 0.5
     if not dtype.is_floating_point:
         low = int(spec.low) if spec.low is not None else 0
         high = int(spec.high) if spec.high is not None else max(low, 9)
-        return torch.randint(low, high + 1, spec.shape, generator=generator, dtype=dtype)
+        return torch.randint(low, high + 1, spec.shape, generator=generator, dtype=dtype, device=device)
     if spec.low is not None and spec.high is not None:
-        unit = torch.rand(spec.shape, generator=generator, dtype=torch.float64)
+        unit = torch.rand(spec.shape, generator=generator, dtype=torch.float64, device=device)
         return (spec.low + (spec.high - spec.low) * unit).to(dtype)
-    drawn = torch.randn(spec.shape, generator=generator, dtype=torch.float64)
+    drawn = torch.randn(spec.shape, generator=generator, dtype=torch.float64, device=device)
     return (
         drawn.clamp(min=spec.low, max=spec.high).to(dtype) if (spec.low, spec.high) != (None, None) else drawn.to(dtype)
     )
@@ -433,7 +437,8 @@ def mostly_distinct(tensor: torch.Tensor) -> bool:
         return False
     flat = tensor.reshape(-1)
     # float32 would round the last place of a large tensor to one beyond it.
-    sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE), dtype=torch.float64).long()]
+    places = torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE), dtype=torch.float64).long()
+    sample = flat[places.to(flat.device)]
     # bfloat16 has few distinct values near 1, so that a quarter is already many.
     return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -136,7 +136,7 @@ def make_baseline(
             compiled: Any = torch.compile(module, mode=name.removeprefix(COMPILE), dynamic=False)
             made = Baseline(name, compiled if plain else own.caller(compiled), arguments, threads)
             made.settle(range(len(arguments)))
-            reason = _disagreement(made, eager) if eager else ""
+            reason = disagreement(made, eager) if eager else ""
     except Exception as error:  # noqa: BLE001  (a compiler may fail in any way; it is said, not hidden)
         lines = str(error).strip().splitlines() or [""]
         return Unavailable(name, f"{type(error).__name__}: {lines[0][:300]}")
@@ -148,6 +148,8 @@ def make_baseline(
 def sharing_module(reference: Reference, parameters: Sequence[torch.Tensor]) -> torch.nn.Module:
     """Returns a new module whose parameters and buffers are the given memory."""
     module = reference.make_module(0)
+    if parameters:
+        module.to(parameters[0].device)
     for (path, tensor), memory in zip(state_of(module), parameters, strict=True):
         if isinstance(tensor, torch.nn.Parameter):
             tensor.data = memory
@@ -157,7 +159,18 @@ def sharing_module(reference: Reference, parameters: Sequence[torch.Tensor]) -> 
     return module
 
 
-def _disagreement(made: Baseline, eager: Baseline) -> str:
+class Answering(Protocol):
+    """A baseline whose answer can be looked at.
+
+    **Covers**: the outputs on a slot. **Does not cover**: time.
+    """
+
+    def outputs(self, slot: int) -> tuple[torch.Tensor, ...]:
+        """Returns the outputs of a call on a slot's present contents."""
+
+
+def disagreement(made: Answering, eager: Answering) -> str:
+    """Returns how a baseline's answer differs from eager's, empty where it does not."""
     for ours, theirs in zip(made.outputs(0), eager.outputs(0), strict=True):
         if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
             return "its outputs have another shape or dtype than eager's"

@@ -110,7 +110,7 @@ class FloatBound:
         lowest = lowest_exponent(own.dtype)
         index = exponents(self._counted(self.truth), own.dtype) - lowest
         self._index = index.to(torch.int16)
-        self.counts = torch.bincount(index if self._odd is None else index[~self._odd], minlength=BINADES)
+        self.counts = histogram(index if self._odd is None else index[~self._odd])
         self._group = groups_of(self.counts)
         own_error = self._counted((own64 - self.truth).abs())
         most, rms = self._by_group(own_error, index)
@@ -167,8 +167,7 @@ class FloatBound:
             wrong_by = abs(float(given[worst]) - float(self.truth[worst]))
             detail = f"error {wrong_by:.3g} > {wrong_by / ratio:.3g} allowed"
             return self._fault("accuracy", worst, given, f"{detail}; {int((share > 1).sum())} elements", ratio)
-        _, rms = self._by_group(self._counted(error), index)
-        return self._check_rms(rms, ratio)
+        return self._check_rms(self._rms_by_group(self._counted(error), index), ratio)
 
     def _check_rms(self, rms: torch.Tensor, ratio: float) -> Finding:
         sizes = torch.zeros_like(rms).index_add_(0, self._group, self.counts.double())
@@ -190,11 +189,24 @@ class FloatBound:
 
     def _by_group(self, error: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the largest and the root-mean-square error of each group."""
-        most = torch.zeros(BINADES, dtype=torch.float64).scatter_reduce_(0, index, error, "amax")
-        squares = torch.bincount(index, weights=error.square(), minlength=BINADES)
         number = int(self._group[-1]) + 1
+        if error.is_cuda:
+            # A scatter would wait at a few addresses for all elements of one binade.
+            group = self._group[index]
+            most = torch.stack([torch.where(group == g, error, 0.0).amax() for g in range(number)])
+            return most, self._rms_by_group(error, index)
+        most = torch.zeros(BINADES, dtype=torch.float64).scatter_reduce_(0, index, error, "amax")
         grouped = torch.zeros(number, dtype=torch.float64).scatter_reduce_(0, self._group, most, "amax")
-        return grouped, self._rms(squares)
+        return grouped, self._rms_by_group(error, index)
+
+    def _rms_by_group(self, error: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        if not error.is_cuda:
+            return self._rms(torch.bincount(index, weights=error.square(), minlength=BINADES))
+        # Few bins are summed in shared memory there.
+        number = int(self._group[-1]) + 1
+        sizes = torch.zeros(number, dtype=torch.float64).index_add_(0, self._group, self.counts.double())
+        total = torch.bincount(self._group[index], weights=error.square(), minlength=number)
+        return (total / sizes.clamp(min=1)).sqrt()
 
     def _rms(self, squares: torch.Tensor) -> torch.Tensor:
         number = int(self._group[-1]) + 1
@@ -427,12 +439,23 @@ def exponents(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return exponent.clamp_(lowest, lowest + BINADES - 1).long()
 
 
+def histogram(index: torch.Tensor) -> torch.Tensor:
+    """Returns how many elements lie in each binade."""
+    if not index.is_cuda or not index.numel():
+        return torch.bincount(index, minlength=BINADES)
+    # Few bins are counted in shared memory there; all binades would not fit.
+    lowest = int(index.min())
+    found = torch.bincount(index - lowest)
+    return torch.nn.functional.pad(found, (lowest, BINADES - lowest - len(found)))
+
+
 def groups_of(counts: torch.Tensor) -> torch.Tensor:
     """Returns the group of each binade, from how many elements lie in it; binades without any join a neighbour.
 
     Many zeros are a group of their own: they are of no magnitude, and say nothing about numbers that are
     nearly zero because large ones cancel.
     """
+    device, counts = counts.device, counts.cpu()
     lowest = 1 if int(counts[0]) >= SMALL_GROUP and bool(counts[1:].any()) else 0
     group_of, group, size = [0] * len(counts), 0, 0
     for position in range(len(counts) - 1, lowest - 1, -1):
@@ -445,7 +468,8 @@ def groups_of(counts: torch.Tensor) -> torch.Tensor:
         group_of = [min(g, group - 1) for g in group_of]
     # Numbered from the low end, so that the last entry holds the largest number.
     last = max(group_of) + lowest
-    return torch.tensor([last - g if position >= lowest else 0 for position, g in enumerate(group_of)])
+    numbers = [last - g if position >= lowest else 0 for position, g in enumerate(group_of)]
+    return torch.tensor(numbers, device=device)
 
 
 def smallest_of(dtype: torch.dtype) -> float:

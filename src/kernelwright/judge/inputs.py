@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from kernelwright.judge.structured import Mixer, Structure, fill, observe
+from kernelwright.judge.structured import STRUCTURED, Mixer, Structure, fill, observe
 from kernelwright.reference_program import DTYPES, mostly_distinct
 from kernelwright.types import TensorSpec, replace
 
@@ -38,11 +38,11 @@ Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
 
 def _normal(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    return torch.randn(shape, generator=g)
+    return torch.randn(shape, generator=g, device=g.device)
 
 
 def _unit(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    return torch.rand(shape, generator=g)
+    return torch.rand(shape, generator=g, device=g.device)
 
 
 def _heavy(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
@@ -55,16 +55,16 @@ def _constant(shape: tuple[int, ...], g: torch.Generator, index: int = 0) -> tor
     # amounts that differ between tensors, and every second tensor is of magnitude 1 to 2: so the errors of two
     # tensors never cancel in their sum or difference, whatever the signs (least when 0.45 meets 0.2).
     odd = index % 2
-    steps = torch.randint(1, 127, (1,), generator=g) / 128
+    steps = torch.randint(1, 127, (1,), generator=g, device=g.device) / 128
     off = (3 + (0.2 if odd else 0.45)) / 1024 * _sign(g)
-    scale = 1.0 if odd else 2.0 ** torch.randint(0, 2, (1,), generator=g)
+    scale = 1.0 if odd else 2.0 ** torch.randint(0, 2, (1,), generator=g, device=g.device)
     return (1 + steps + off) * scale * _sign(g) * (1.0 + 2.0**-16 * _normal(shape, g))
 
 
 def _powers(shape: tuple[int, ...], g: torch.Generator, index: int, seed: int) -> torch.Tensor:
     # Powers of two change no rounding, so that errors still add up where nothing looks constant. Tensors of one
     # shape have the same ones in the same places: their sums and differences round alike as well.
-    steps = torch.randint(-2, 1, shape, generator=torch.Generator().manual_seed(seed))
+    steps = torch.randint(-2, 1, shape, generator=torch.Generator(g.device).manual_seed(seed), device=g.device)
     return torch.ldexp(_constant(shape, g, index), steps)
 
 
@@ -82,7 +82,7 @@ def _outliers(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     flat = drawn.view(-1)
     late = flat[len(flat) * 3 // 4 :]
     count = max(1, len(late) // 2000)
-    late[torch.randint(0, len(late), (count,), generator=g)] = 50.0 * torch.sign(_normal((count,), g))
+    late[torch.randint(0, len(late), (count,), generator=g, device=g.device)] = 50.0 * torch.sign(_normal((count,), g))
     flat[-1] = 60.0
     return drawn
 
@@ -106,7 +106,7 @@ def _shifted(shape: tuple[int, ...], g: torch.Generator, dtype: torch.dtype = to
 
 
 def _rows(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    scales = 10.0 ** (4.0 * _unit((*shape[:-1], 1), g) - 2.0) if shape else torch.ones(())
+    scales = 10.0 ** (4.0 * _unit((*shape[:-1], 1), g) - 2.0) if shape else torch.ones((), device=g.device)
     return _normal(shape, g) * scales
 
 
@@ -118,11 +118,11 @@ def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     drawn = _normal(shape, g)
     flat = drawn.view(-1)
     for bad in (float("nan"), float("inf"), float("-inf")):
-        flat[int(torch.randint(0, len(flat), (1,), generator=g))] = bad
+        flat[int(torch.randint(0, len(flat), (1,), generator=g, device=g.device))] = bad
     rows = drawn.reshape(-1, shape[-1]) if shape else drawn.reshape(1, 1)
     if len(rows) >= MASKED_FROM:
         # As masks leave them: rows that begin with minus infinity, and one that holds nothing else.
-        masked = torch.randperm(len(rows), generator=g)[:4]
+        masked = torch.randperm(len(rows), generator=g, device=g.device)[:4]
         rows[masked[:3], 0] = float("-inf")
         rows[masked[3]] = float("-inf")
     return drawn
@@ -136,8 +136,8 @@ VALUES: dict[str, Values] = {
     "heavy": _heavy,
     "positive": lambda shape, g: 0.5 + _unit(shape, g),
     "negative": lambda shape, g: -0.5 - _unit(shape, g),
-    "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g).float(),
-    EXACT: lambda shape, g: torch.randint(-1, 2, shape, generator=g).float(),
+    "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g, device=g.device).float(),
+    EXACT: lambda shape, g: torch.randint(-1, 2, shape, generator=g, device=g.device).float(),
     HUGE: _huge,
     "tiny": _tiny,
     "shifted": _shifted,
@@ -206,10 +206,15 @@ def fill_family(
     """
     if family == "given":
         return tuple(given)
+    if family in STRUCTURED:
+        # What one draw shows is less than what several do (Draws looks at those), but never too much.
+        near = [tensor.cpu() for tensor in given]
+        varied = fill_structured(family, observed(specs, [near]), near, seed)
+        return None if varied is None else tuple(t.to(g.device) for t, g in zip(varied, given, strict=True))
     free = [is_free(spec, tensor) for spec, tensor in zip(specs, given, strict=True)]
     if not any(free):
         return None
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(given[0].device).manual_seed(seed)
     made = []
     for index, (spec, tensor, change) in enumerate(zip(specs, given, free, strict=True)):
         if not change:
@@ -262,7 +267,7 @@ def draw_parameters(
     always drawn, so that it cannot be left out of a computation; variances stay positive.
     Integers, booleans, single numbers and tables (buffers with several values) stay as they are.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(initial[0].device if initial else "cpu").manual_seed(seed)
     return tuple(_parameter(spec, tensor, style % 3, generator) for spec, tensor in zip(specs, initial, strict=True))
 
 

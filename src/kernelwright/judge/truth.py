@@ -83,6 +83,12 @@ class Truth:
         self._wide = reference.make_module(seed, torch.float64)
         self._own = reference.make_module(seed)
 
+    def to(self, device: torch.device) -> Truth:
+        """Moves both modules to a device; returns itself."""
+        self._wide.to(device)
+        self._own.to(device)
+        return self
+
     @torch.no_grad()
     def exact(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Returns the outputs in float64 (integers and booleans as they are)."""
@@ -105,7 +111,8 @@ class Truth:
 
         Of a backward pass the results in between as well (see Jittered).
         """
-        generator = torch.Generator().manual_seed(seed)
+        device = next((t.device for t in (*inputs, *parameters)), torch.device("cpu"))
+        generator = torch.Generator(device).manual_seed(seed)
         moved = [nudge(t, relative, generator) for t in inputs]
         state = [nudge(t, relative, generator) for t in parameters]
         if not self._reference.has_backward:
@@ -122,7 +129,7 @@ def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> 
     """
     if not tensor.is_floating_point():
         return tensor
-    changes = torch.rand(tensor.shape, generator=generator).mul_(2.0).sub_(1.0)
+    changes = torch.rand(tensor.shape, generator=generator, device=generator.device).mul_(2.0).sub_(1.0)
     return tensor.double() * (1.0 + math.sqrt(3.0) * relative * changes.double())
 
 

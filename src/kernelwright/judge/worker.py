@@ -14,12 +14,14 @@ from typing import Any
 import torch
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge import checkers
 from kernelwright.judge.draws import Draws
 from kernelwright.judge.examine import examine
 from kernelwright.judge.nulls import Nulls
 from kernelwright.judge.session import Session, available_bytes
+from kernelwright.judge.witness.examine import examine_witnessed
 from kernelwright.process import Emit, serve
-from kernelwright.types import Artifact, Candidate, Failure, Judgement, Measurement, Policy, Problem, Target
+from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Problem, Target
 
 ADMISSION_MEMORY_SHARE = 0.25
 """Of the free memory, for draws that are kept while null candidates are tried."""
@@ -42,7 +44,15 @@ def prepare(emit: Emit, *, policy: Policy) -> tuple[str, ...]:
 
 def judge(emit: Emit, *, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:
     """Judges one built candidate."""
-    return examine(_session(), candidate, artifact, policy)
+    look = examine_witnessed if candidate.witnessed else examine
+    return look(_session(), candidate, artifact, policy)
+
+
+def check_memory(
+    emit: Emit, *, candidate: Candidate, checker: str, artifact: Artifact, program: str, seconds: float
+) -> Check | str:
+    """Runs one build with a checker in it; returns what was found, or a note on why nothing can be said."""
+    return checkers.check(_session(), candidate, checker, artifact, Path(program), seconds)
 
 
 def baselines(emit: Emit, *, policy: Policy) -> tuple[Measurement, ...]:
@@ -81,4 +91,13 @@ def _session() -> Session:
 
 
 if __name__ == "__main__":
-    serve({"open": open_session, "prepare": prepare, "judge": judge, "baselines": baselines, "admit": admit})
+    serve(
+        {
+            "open": open_session,
+            "prepare": prepare,
+            "judge": judge,
+            "check_memory": check_memory,
+            "baselines": baselines,
+            "admit": admit,
+        }
+    )

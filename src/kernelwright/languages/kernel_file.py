@@ -1,4 +1,5 @@
-"""A kernel that a person wrote: one `.cpp` or `.cu` file becomes a candidate (for `.cu` see device_file.py).
+"""A kernel that a person wrote: one `.cpp` or `.cu` file becomes a candidate (for `.cu` see device_file.py, for
+witnessed `.py` files python_file.py).
 
 The launch plan is inferred where the file has exactly one `extern "C"` function whose parameters
 are the problem's tensors by name. Otherwise the file says it, in a comment anywhere in it:
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelwright.errors import UserError
-from kernelwright.languages import device_file, gate
+from kernelwright.languages import device_file, gate, python_file, tile_file
 from kernelwright.languages.plan import ELEMENT_BYTES, check_plan, element_ctype, pointer_ctype, signature
 from kernelwright.types import (
     Binding,
@@ -64,13 +65,20 @@ class _Function(NamedTuple):
 
 
 def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
-    """Returns the candidate that a C++ or CUDA file describes, with the local files that it includes.
+    """Returns the candidate that a file describes, with the local files that it includes or imports.
+
+    A Python file with launch lines describes tile kernels (tile_file.py).
 
     Raises:
         UserError: when there is no such file, or its plan cannot be inferred or is wrong; the fix
             lists the problem's tensors with their C types and shows a signature that works.
     """
     file = Path(path)
+    if file.suffix == ".py":
+        text = file.read_text(errors="replace") if file.is_file() else ""
+        if tile_file.language_of(text):
+            return tile_file.candidate_from_python(problem, file, _read)
+        return python_file.candidate_from_python(problem, file, _read)
     sources = sources_of(file)
     if file.suffix == DEVICE_SUFFIX:
         plan, options = device_file.plan_of(sources[0], problem)
@@ -137,7 +145,7 @@ def sources_of(file: Path) -> tuple[SourceFile, ...]:
     """
     device = file.suffix == DEVICE_SUFFIX
     if file.suffix not in (".cpp", ".cc", ".cxx") and not device:
-        raise UserError(f"{file} is no C++ and no CUDA source", "give a kernel as a .cpp or .cu file")
+        raise UserError(f"{file} is no C++, CUDA or Python source", "give a kernel as a .cpp, .cu or .py file")
     found: dict[str, SourceFile] = {}
     todo = [file.name]
     while todo:

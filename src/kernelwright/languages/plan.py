@@ -66,6 +66,8 @@ def check_plan(problem: Problem, candidate: Candidate) -> Failure | None:
     **Does not cover**: whether the source has these functions with these parameters (the compiler
     decides), whether a step really writes what it may write (the judge decides).
     """
+    if candidate.witnessed:
+        return _witnessed_fault(candidate)
     message = (
         _problem_fault(problem, candidate)
         or workspace_fault(problem, candidate.plan.workspaces)
@@ -73,6 +75,14 @@ def check_plan(problem: Problem, candidate: Candidate) -> Failure | None:
         or _coverage_fault(problem, candidate)
     )
     return Failure(stage="plan", kind="plan", message=message) if message else None
+
+
+def _witnessed_fault(candidate: Candidate) -> Failure | None:
+    plan = candidate.plan
+    if not (plan.steps or plan.workspaces or plan.tensor_maps):
+        return None
+    message = "a python candidate has a plan, but it launches what it wants itself; leave the plan empty"
+    return Failure(stage="plan", kind="plan", message=message)
 
 
 def _problem_fault(problem: Problem, candidate: Candidate) -> str:

@@ -20,6 +20,7 @@ from kernelwright.types import Binding, Candidate, LaunchPlan, Workspace, digest
 
 FOLDER = "best"
 EVIDENCE = "evidence.json"
+WITNESSED = "witnessed, not sealed: this file's own Python ran in the measured process; look at it before you deploy it"
 
 
 def write_best(result: Result, out_dir: str | Path) -> Path | None:
@@ -100,6 +101,9 @@ def _header(result: Result, row: Row) -> str:
     ]
     if candidate.point:
         lines.append(f"{candidate.template}: {', '.join(f'{name}={chosen}' for name, chosen in candidate.point)}")
+    if candidate.witnessed:
+        lines.append(WITNESSED)
+        return "".join(f"# {line}\n" for line in lines) + "\n"
     if PLAN_MARK not in candidate.sources[0].text:
         lines += f"{PLAN_MARK} {json.dumps(plan_data(candidate), indent=1)}".splitlines()
     return "".join(f"// {line}\n" for line in lines) + "\n"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.run.result import Event, EventKind, Row, amount, outcome_name
-from kernelwright.search.speed import REFERENCE_BASELINE, speed
+from kernelwright.search.speed import against_reference, speed
 from kernelwright.store import Store
 from kernelwright.types import Candidate, Judgement, Measurement, Policy, Problem, Record, Target, digest
 
@@ -235,6 +235,6 @@ def described(record: Record) -> str:
     if not isinstance(record.outcome, Judgement) or speed(record) is None:
         return outcome_name(record)
     times = [f"{m.median_us:.1f} µs" for m in record.outcome.measurements if m.contender == "candidate"]
-    against = record.outcome.against(REFERENCE_BASELINE)
+    against = against_reference(record.outcome)
     ratio = [f"{against.speedup:.2f}x against {against.baseline}"] if against else []
     return ", ".join(ratio + times[:1])
