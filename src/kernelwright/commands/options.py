@@ -5,6 +5,7 @@ Not here: the commands.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -38,14 +39,35 @@ class Seconds(click.ParamType[float]):
 
 
 def source_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds what every command that takes a SOURCE accepts."""
+    """Adds what every command that takes a SOURCE accepts; the command gets it as `source` and `options`."""
+
+    @functools.wraps(command)
+    def gathered(
+        source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], gradients: bool,
+        gradient: tuple[str, ...], **others: Any,
+    ) -> None:  # fmt: skip
+        wanted = gradient or (("*",) if gradients else ())
+        options = {"inputs": inputs, "evaluation": evaluation, "dynamic": dynamic, "gradients": wanted}
+        command(source=source, options=options, **others)
+
+    made: Callable[..., None] = gathered
     for option in (
         click.option("--eval", "evaluation", is_flag=True, help="Call .eval() on the module before use."),
         click.option(
             "--input", "inputs", multiple=True, metavar="SPEC",
             help='For file.py:function, once for each argument: "float32[4096,1024]", "int64[512]=0..31999".',
         ),
+        click.option(
+            "--dynamic", multiple=True, metavar="AXIS",
+            help='A size that varies, as "B=x[0],mask[0]:1..8192"; a file can say it as DYNAMIC.',
+        ),
+        click.option(
+            "--gradients", is_flag=True, help="Forward and backward together, for all floating inputs and parameters."
+        ),
+        click.option(
+            "--gradient", multiple=True, metavar="NAME", help="The same for this input or parameter; can be repeated."
+        ),
         click.argument("source"),
     ):  # fmt: skip
-        command = option(command)
-    return command
+        made = option(made)
+    return made

@@ -46,6 +46,11 @@ class Sensitivity:
         except SourceError:
             self._outputs = ()  # some references cannot be differentiated
 
+    @property
+    def usable(self) -> bool:
+        """Tells whether the reference accepted the inputs."""
+        return bool(self._outputs)
+
     def fan_in(self) -> tuple[float, ...]:
         """Returns for each output the largest number of elements that one of its elements depends on.
 
@@ -54,6 +59,9 @@ class Sensitivity:
         found = []
         for index, spec in enumerate(self._problem.outputs):
             most = max((math.prod(s.shape) for s in self._problem.inputs + self._problem.parameters), default=1)
+            if self._problem.gradients:
+                # Where the backward pass has no gradient itself: rows are what is usually summed over.
+                most = max(most, math.prod(spec.shape) * max(max(s.shape, default=1) for s in self._problem.inputs))
             last = math.prod(spec.shape) - 1
             counts = [self._depends_on(index, place) for place in {0, (last + 1) // 2, last}]
             if len(set(counts)) > 1 or 0.0 in counts:

@@ -68,7 +68,10 @@ class Kernel:
         if self.path.suffix == ".cu":
             return candidate_from_file(problem, self.path)
         spaces = {name: more for name, *more in self.every("WORKSPACE")}
-        workspaces = tuple(Workspace(name=name, size_bytes=int(size)) for name, (size, *_) in spaces.items())
+        workspaces = tuple(
+            Workspace(name=name, size_bytes=int(size) if size.isdecimal() else size)
+            for name, (size, *_) in spaces.items()
+        )
         types = {name: ctype for name, (_, *rest) in spaces.items() for ctype in rest or ["float"]}
         types |= {t.name: element_ctype(t) for t in problem.arguments}
         kinds: dict[str, Kind] = {t.name: "tensor" for t in problem.arguments}

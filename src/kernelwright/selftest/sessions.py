@@ -15,7 +15,13 @@ from kernelwright.selftest.small_problems import make_problem
 from kernelwright.types import Candidate, Policy, Record, Target, replace
 
 QUICK = replace(
-    SCREEN, name="quick", families=(*SCREEN.families, "powers"), rounds=4, block_us=400.0, call_deadline_s=3.0
+    SCREEN,
+    name="quick",
+    families=(*SCREEN.families, "powers", "huge", "tiny", "shifted", "exact", "lowest", "sparse", "single"),
+    rounds=6,
+    block_us=400.0,
+    call_deadline_s=3.0,
+    hidden_shapes=3,
 )
 PLANTED = replace(QUICK, name="planted", families=FAMILIES)
 """For planted bugs: every family, since a bug that any of them shows must be caught."""

@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from kernelwright.types import Problem, Role, SourceFile, TensorSpec, Workload
+from kernelwright.types import Axis, Problem, Role, SourceFile, TensorSpec, Workload
 
 ROWS, COLUMNS = 64, 256
 
@@ -28,9 +28,27 @@ class Given:
     """The rest of `__init__`."""
     draws: tuple[tuple[str, str], ...] = ()
     """How an input is drawn, where that is not `torch.randn`."""
+    axes: tuple[Axis, ...] = ()
+    """Sizes that vary."""
 
 
 PROBLEMS = {
+    "lookup": Given(
+        "i:int64[64]", "out[64,32]", "self.table[i]", "table[500,32]",
+        "self.table = torch.nn.Parameter(torch.randn(500, 32))", (("i", "torch.randint(0, 500, (64,))"),),
+    ),
+    "masked": Given(
+        "x[64,128] mask:bool[64,128]", "out[64,128]", "torch.softmax(x.masked_fill(mask, -1e30), -1)",
+        draws=(("mask", "torch.rand(64, 128) < 0.3"),),
+    ),
+    "rowsum": Given("x[64,256]", "out[64]", "x.sum(-1)"),
+    "dynamic": Given(
+        "x[32,64]", "out[32,64]", "torch.softmax(x, -1)",
+        axes=(
+            Axis(name="R", size=32, low=1, high=3000, places=(("x", 0), ("out", 0))),
+            Axis(name="C", size=64, low=1, high=2000, places=(("x", 1), ("out", 1))),
+        ),
+    ),
     "softmax": Given("x[64,256]", "out[64,256]", "torch.softmax(x, dim=-1)"),
     "rowmax": Given("x[64,256]", "out[64]", "x.amax(dim=-1)"),
     "argmax": Given("x[64,256]", "out:int64[64]", "x.argmax(dim=-1)"),
@@ -163,5 +181,6 @@ def make_problem(name: str) -> Problem:
         reference=(SourceFile(path=f"{name}.py", text=text),),
         entry="Model",
         workloads=(Workload(name="given", generator="source"),),
+        axes=given.axes,
         min_bytes=sum(math.prod(t.shape) for t in inputs + outputs),
     )
