@@ -66,7 +66,14 @@ class Judge:
         self._program: Path = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)
         self._builder = Builder(target)
         self._worker: Worker | None = None
+        self._opened = False
         self._prepared: set[str] = set()
+
+    def turn_to(self, problem: Problem) -> None:
+        """Makes this the session of another problem. Its processes stay: starting them anew takes seconds."""
+        if problem != self.problem:
+            self.problem, self._opened = problem, False
+            self._prepared.clear()
 
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
         """Yields one record for each candidate, in order. All are built before the first is timed."""
@@ -125,8 +132,10 @@ class Judge:
         if self._worker is None or not self._worker.alive:
             self._drop_worker()
             self._worker = Worker(WORKER, environment=self._environment())
+        if not self._opened:
             arguments = {"problem": self.problem, "target": self.target, "program": str(self._program)}
             self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
+            self._opened = True
         if digest(policy) not in self._prepared:
             self._make_ready(self._worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
             self._prepared.add(digest(policy))
@@ -151,7 +160,7 @@ class Judge:
     def _drop_worker(self) -> None:
         if self._worker is not None:
             self._worker.close()
-        self._worker = None
+        self._worker, self._opened = None, False
         self._prepared.clear()
 
     def close(self) -> None:

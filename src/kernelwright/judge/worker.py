@@ -1,7 +1,7 @@
 """The judge worker: the only process that runs the user's reference and starts runners.
 
 Started by name (`python -m kernelwright.judge.worker`); the parent never imports it. It holds one
-session, for one problem and one target, until it is ended. Not here: building (languages).
+session, for one problem and one target, until it is ended or another one is opened. Not here: building (languages).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _open: list[Session] = []
 
 
 def open_session(emit: Emit, *, problem: Problem, target: Target, program: str) -> bool:
-    """Makes the session ready; the first request."""
+    """Makes the session ready; the first request. Asked again, it ends the session before."""
+    while _open:
+        _open.pop().close()
     _open.append(Session(problem, target, Path(program), emit))
     return True
 
