@@ -52,7 +52,7 @@ def test_problems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("problems", "--json") == 0
     entries = json.loads(capsys.readouterr().out)
     assert len(entries) >= 24
-    assert {"name", "family", "description", "model"} <= set(entries[0])
+    assert {"name", "group", "description", "model"} <= set(entries[0])
 
 
 @pytest.mark.parametrize(

@@ -158,15 +158,15 @@ def problems_command(as_json: bool) -> None:
     if as_json:
         click.echo(
             json.dumps(
-                [{n: getattr(e, n) for n in ("name", "family", "description", "model")} for e in entries], indent=1
+                [{n: getattr(e, n) for n in ("name", "group", "description", "model")} for e in entries], indent=1
             )
         )
         return
     table = Table(show_edge=False)
-    for column in ("name", "family", "what", "shape from"):
+    for column in ("name", "group", "what", "shape from"):
         table.add_column(column)
     for entry in entries:
-        table.add_row(entry.name, entry.family, entry.description, entry.model)
+        table.add_row(entry.name, entry.group, entry.description, entry.model)
     out.print(table)
 
 

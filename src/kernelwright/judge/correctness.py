@@ -340,6 +340,32 @@ def bounds_for(
     return tuple(made)
 
 
+def exact_bounds(
+    problem: Problem, *, truth: Sequence[torch.Tensor], own: Sequence[torch.Tensor], fan_in: Sequence[float]
+) -> tuple[Bound, ...]:
+    """Returns bounds without any tolerance for a draw of small integers; none where some sum could have rounded.
+
+    Args:
+        problem: whose outputs these are.
+        truth: outputs in float64.
+        own: outputs in the reference's own precision, which must be the same numbers.
+        fan_in: how many numbers an element of each output depends on.
+    """
+    made: list[Bound] = []
+    for spec, exact, given, terms in zip(problem.outputs, truth, own, fan_in, strict=True):
+        if given.is_floating_point():
+            most = 2.0 / torch.finfo(given.dtype).eps
+            largest = float(exact.abs().max()) if exact.numel() else 0.0
+            if not torch.equal(given.double(), exact) or max(largest, terms) > most:
+                return ()
+            if not torch.equal(exact, exact.round()):
+                return ()
+        made.append(
+            ExactBound(spec.name, truth=exact.to(given.dtype), own=given, nearby=(), ties_open=ties_left_open(problem))
+        )
+    return tuple(made)
+
+
 def kinds(values: torch.Tensor) -> torch.Tensor:
     """Returns 0 for finite numbers, 1 for NaN, 2 and 3 for plus and minus infinity."""
     if bool(values.isfinite().all()):

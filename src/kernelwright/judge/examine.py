@@ -21,8 +21,9 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.correctness import Bound, Finding
+from kernelwright.judge.draws import Draw
 from kernelwright.judge.runner import Runner, RunnerStopped, sealed_copy
-from kernelwright.judge.session import Draw, Session
+from kernelwright.judge.session import Session
 from kernelwright.judge.slots import POISONS, Workspaces
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict
 

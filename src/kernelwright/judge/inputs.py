@@ -1,25 +1,32 @@
 """What is put in: families of input values, parameter values, and fresh contents for timed rounds.
 
 A family replaces the values of tensors that hold free numbers; integers, booleans and floats with a
-structure of their own (masks, tables with few distinct values) stay as the reference draws them.
+structure of their own (masks, tables with few distinct values) have families of their own (structured.py).
 
-Covers: precision that only shows on odd values, cancellation, coherent rounding (`constant`, `powers`),
-    overflow of squares and exponentials (`large`), masks by sign, order of a running maximum
-    (`ascending`), rows of different scale (`rows`), NaN and infinities (`nonfinite`).
+Covers: precision that only shows on odd values, cancellation (`shifted`), coherent rounding (`constant`,
+    `powers`), overflow of squares and exponentials (`large`), functions that hold near zero only (`huge`,
+    `tiny`), masks by sign, order of a running maximum (`ascending`), rows of different scale (`rows`), sums
+    of small integers, which are exact in any order (`exact`), NaN and infinities (`nonfinite`).
 Does not cover: values outside a tensor's declared range; relations between tensors that only the
     reference's own generator knows (family `given` keeps them).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 
+from kernelwright.judge.structured import Mixer, Structure, fill, observe
 from kernelwright.reference_program import DTYPES
-from kernelwright.types import TensorSpec
+from kernelwright.types import TensorSpec, replace
 
 NONFINITE = "nonfinite"
+EXACT = "exact"
+HUGE = "huge"
+CEILINGS = (1e7, 1e5, 1e3)
+"""Largest magnitudes of family `huge`; the largest at which the reference stays finite is used."""
 MASKED_FROM = 8
 """Rows of a tensor from which on some are masked in family `nonfinite`."""
 DISTINCT_SAMPLE = 1024
@@ -79,6 +86,24 @@ def _outliers(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     return drawn
 
 
+def _huge(shape: tuple[int, ...], g: torch.Generator, ceiling: float = CEILINGS[0]) -> torch.Tensor:
+    # Every magnitude from one to the ceiling is as frequent as any other.
+    return torch.sign(_normal(shape, g)) * ceiling ** _unit(shape, g)
+
+
+def _tiny(shape: tuple[int, ...], g: torch.Generator, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    # Down to a few times the smallest normal number. Not below it: flushing subnormal numbers is no fault.
+    low = math.log2(torch.finfo(dtype).tiny) + 3
+    high = max(low + 4, low / 2)
+    return torch.sign(_normal(shape, g)).double() * 2.0 ** (low + (high - low) * _unit(shape, g).double())
+
+
+def _shifted(shape: tuple[int, ...], g: torch.Generator, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    # A mean a thousand times the spread: what the difference of two large sums leaves is not enough.
+    centre = 1000.0 * (1.0 + _unit((*shape[:-1], 1) if shape else (), g)) * _sign(g)
+    return centre * (1.0 + max(2.0**-10, 8.0 * torch.finfo(dtype).eps) * _normal(shape, g))
+
+
 def _rows(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     scales = 10.0 ** (4.0 * _unit((*shape[:-1], 1), g) - 2.0) if shape else torch.ones(())
     return _normal(shape, g) * scales
@@ -111,6 +136,10 @@ VALUES: dict[str, Values] = {
     "positive": lambda shape, g: 0.5 + _unit(shape, g),
     "negative": lambda shape, g: -0.5 - _unit(shape, g),
     "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g).float(),
+    EXACT: lambda shape, g: torch.randint(-1, 2, shape, generator=g).float(),
+    HUGE: _huge,
+    "tiny": _tiny,
+    "shifted": _shifted,
     "constant": _constant,
     "powers": lambda shape, g: _powers(shape, g, 0, 0),
     "zeros": _zeros,
@@ -131,12 +160,53 @@ def is_free(spec: TensorSpec, drawn: torch.Tensor) -> bool:
     return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
 
 
+def observed(
+    specs: Sequence[TensorSpec], draws: Sequence[Sequence[torch.Tensor]], others: Sequence[TensorSpec] = ()
+) -> tuple[Structure | None, ...]:
+    """Returns what several draws show of each tensor without free numbers (structured.py), None for the others."""
+    sizes = {size for spec in (*specs, *others) for size in spec.shape}
+    return tuple(
+        observe(spec, tensors, free=is_free(spec, tensors[0]), sizes=sizes)
+        for spec, tensors in zip(specs, zip(*draws, strict=True), strict=True)
+    )
+
+
+def fill_structured(
+    family: str, structures: Sequence[Structure | None], given: Sequence[torch.Tensor], seed: int
+) -> tuple[torch.Tensor, ...] | None:
+    """Returns the inputs of a structured family; None where no tensor would be another."""
+    generator = torch.Generator().manual_seed(seed)
+    made = [
+        fill(family, tensor, structure, generator) if structure else None
+        for structure, tensor in zip(structures, given, strict=True)
+    ]
+    if all(tensor is None for tensor in made):
+        return None
+    return tuple(old if new is None else new for old, new in zip(given, made, strict=True))
+
+
+def within_seen(specs: Sequence[TensorSpec], given: Sequence[torch.Tensor]) -> tuple[TensorSpec, ...]:
+    """Returns specs whose free tensors are limited to the range of a draw: what every reference accepts."""
+    return tuple(
+        replace(spec, low=float(tensor.min()), high=float(tensor.max()))
+        if is_free(spec, tensor) and not _is_limited(spec)
+        else spec
+        for spec, tensor in zip(specs, given, strict=True)
+    )
+
+
 def fill_family(
-    family: str, specs: Sequence[TensorSpec], given: Sequence[torch.Tensor], seed: int
+    family: str,
+    specs: Sequence[TensorSpec],
+    given: Sequence[torch.Tensor],
+    seed: int,
+    *,
+    ceiling: float = CEILINGS[0],
 ) -> tuple[torch.Tensor, ...] | None:
     """Returns the inputs of a family, made from the reference's own draw; None where it does not apply.
 
-    It does not apply where no input is free: then every family would be the same.
+    It does not apply where no input is free: then every family would be the same. `ceiling` is the
+    largest magnitude of family `huge`.
     """
     if family == "given":
         return tuple(given)
@@ -153,6 +223,10 @@ def fill_family(
             drawn = _constant(spec.shape, generator, index)
         elif family == "powers":
             drawn = _powers(spec.shape, generator, index, seed)
+        elif family == HUGE:
+            drawn = _huge(spec.shape, generator, min(ceiling, torch.finfo(DTYPES[spec.dtype]).max / 4))
+        elif family in ("tiny", "shifted"):
+            drawn = (_tiny if family == "tiny" else _shifted)(spec.shape, generator, DTYPES[spec.dtype])
         else:
             drawn = VALUES[family](spec.shape, generator)
         made.append(_limited(drawn, spec, family).to(DTYPES[spec.dtype]))
@@ -162,7 +236,7 @@ def fill_family(
 def _limited(drawn: torch.Tensor, spec: TensorSpec, family: str) -> torch.Tensor:
     if spec.low is None and spec.high is None:
         return drawn
-    if spec.low is not None and spec.high is not None and family not in (NONFINITE, "zeros", "integers"):
+    if spec.low is not None and spec.high is not None and family not in (NONFINITE, "zeros", "integers", EXACT):
         # Folded, not cut: most values of a wide family would sit on the limits otherwise.
         width = spec.high - spec.low
         phase = torch.remainder(drawn - spec.low, 2 * width)
@@ -171,6 +245,15 @@ def _limited(drawn: torch.Tensor, spec: TensorSpec, family: str) -> torch.Tensor
 
 
 # -------------------------------------------------------------------------------------------------- parameters
+
+
+def exact_parameters(specs: Sequence[TensorSpec], drawn: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
+    """Returns drawn parameters with free numbers replaced by small integers, for family `exact`."""
+    g = torch.Generator().manual_seed(seed)
+    return tuple(
+        torch.randint(-1, 2, tensor.shape, generator=g).to(tensor.dtype) if is_free(spec, tensor) else tensor
+        for spec, tensor in zip(specs, drawn, strict=True)
+    )
 
 
 def draw_parameters(
@@ -234,8 +317,8 @@ class Refresher:
     A slot gets one of a few draws of the reference's own inputs, each element of a free tensor
     multiplied by a factor of its own. So neither an answer kept from earlier calls is right, nor a
     multiple of it. Some slots are of another kind: a few elements wild, or one a NaN (`KINDS`), so that
-    what only ordinary numbers can do without is missed here as well. Integers and tables are exchanged
-    between slots as whole draws. Parameters change in part at times: one that has stayed says nothing about the others.
+    what only ordinary numbers can do without is missed here as well. Integers and masks are mixed anew
+    (structured.Mixer). Parameters change in part at times: one that has stayed says nothing about the others.
     """
 
     def __init__(
@@ -253,6 +336,8 @@ class Refresher:
         self._rng = torch.Generator().manual_seed(seed)
         self._noise: dict[torch.dtype, torch.Tensor] = {}
         self._whole = False
+        self.mixer = Mixer(observed(specs, draws), draws, self._rng)
+        """For tensors without free numbers; the session says whether the reference accepts its contents."""
         self.wild = False
         """Whether slots may hold wild elements; the session says so where the reference stands them."""
 
@@ -274,7 +359,7 @@ class Refresher:
                 if self._free[index]:
                     self._refresh_free(source, self._specs[index], tensor)
                 else:
-                    tensor.copy_(source)
+                    self.mixer.write(index, which[position], tensor)
             if not marked or (kinds[position] == "wild" and not self.wild):
                 kinds[position] = "plain"
             if kinds[position] != "plain":

@@ -26,15 +26,27 @@ FAMILIES = (
     "rows",
     "ascending",
     "nonfinite",
+    "huge",
+    "tiny",
+    "shifted",
+    "exact",
+    "lowest",
+    "highest",
+    "sorted",
+    "permuted",
+    "repeated",
+    "sparse",
+    "dense",
+    "single",
 )
-"""Every input family, by the name that inputs.py knows it by."""
+"""Every input family, by the name that inputs.py or structured.py knows it by."""
 
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 BASELINES = ("eager", *(f"compile:{mode}" for mode in COMPILE_MODES))
 
 SCREEN = Policy(
     name="screen",
-    families=("given", "large", "negative", "constant", "integers", "rows", "nonfinite"),
+    families=("given", "large", "negative", "constant", "integers", "rows", "nonfinite", "highest", "permuted"),
     draws=1,
     baselines=("eager",),
     rounds=6,
