@@ -25,6 +25,11 @@ theirs (a sum of large numbers that comes out small, beside sums of small ones).
 own change: in rare binades, which together hold at most one element in a hundred, and elsewhere where at
 most one in a thousand changes eight times as much as is typical. More of them would be a jump.
 
+A closer look. What fails with few elements is settled with many more moved inputs, in pairs of opposite moves, which
+also tell equal numbers apart. An element that changes four times as much as is typical may then err by its own change
+wherever that is no jump: moved by 2^-16 of a rounding, the truth changes by about 2^-16 as much. Zeros of the truth may
+come out as what float64 itself cannot tell from zero (1 + erf of a large negative number).
+
 Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
 Does not cover: errors that stay within the reference's own in the same binade; ties in operators
     whose order PyTorch leaves open (top-k, sort): there only determined elements are compared.
@@ -57,6 +62,16 @@ UNLIKE, UNLIKE_SHARE = 8.0, 1e-3
 ILL_LUCK, MOST_ILL = 8.0, 768.0
 """How much more an element may err than its group by this change, which is one or two samples of chance; in all
 at most MOST_ILL roundings of its inputs, ten times below what TF32 would make of them."""
+FINER = 2.0**-16
+"""Of a rounding: how far inputs move to tell a slope from a jump."""
+SLOPE = 2.0
+"""By how much two moves of one kind may disagree about a slope."""
+CLOSER_UNLIKE = 4.0
+"""How often the typical change makes an element unlike its group, where it was seen that no jump is near."""
+FEW_SHARE, FEW_ELEMENTS = 0.1, 4
+"""The share of an output's elements, or their number, up to which what fails deserves a closer look."""
+ZERO = 2.0**-50
+"""Of the largest element: what float64 cannot tell from zero where numbers of that size cancel."""
 RMS_GROUP = 32
 """A root mean square of fewer elements says no more than their maximum."""
 TIES_LEFT_OPEN = re.compile(r"\b(topk|sort|argsort|msort|kthvalue|median|nanmedian|mode)\b")
@@ -72,6 +87,8 @@ class Finding:
     ratio: float
     """The largest error as a fraction of what is allowed."""
     evidence: str
+    doubtful: bool = False
+    """Whether a closer look may find it right after all."""
 
 
 class FloatBound:
@@ -90,6 +107,7 @@ class FloatBound:
         nearby: Sequence[torch.Tensor],
         rule: ToleranceRule,
         terms: float,
+        finer: torch.Tensor | None = None,
     ) -> None:
         self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
         self.truth = truth.reshape(-1).double()
@@ -112,10 +130,13 @@ class FloatBound:
         ulp, rounding = middle * torch.finfo(own.dtype).eps / 1.5, middle * arithmetic_roundoff(own.dtype)
         smallest = smallest_of(own.dtype)
         floor = torch.maximum(rule.floor_ulps * ulp, 4.0 * root * rounding) + smallest
+        floor[0] += ZERO * float(self._counted(self.truth).abs().max()) if len(self.truth) else 0.0
         by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 6.0 * moved)
         self.table = torch.maximum(by_group[self._group], floor)
-        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, min(6.0 * root * ILL_LUCK, MOST_ILL))
+        luck = ILL_LUCK if finer is None else 1.0
+        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, min(6.0 * root * luck, MOST_ILL), finer)
         low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
+        low[0] = floor[0]
         self._rms_allowed = torch.maximum(
             torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved), self._rms(low.square() * self.counts)
         )
@@ -155,7 +176,9 @@ class FloatBound:
         if ratio > 1.0:
             wrong_by = abs(float(given[worst]) - float(self.truth[worst]))
             detail = f"error {wrong_by:.3g} > {wrong_by / ratio:.3g} allowed"
-            return self._fault("accuracy", worst, given, f"{detail}; {int((share > 1).sum())} elements", ratio)
+            many = int((share > 1).sum())
+            few = many <= max(FEW_ELEMENTS, FEW_SHARE * len(share))
+            return self._fault("accuracy", worst, given, f"{detail}; {many} elements", ratio, doubtful=few)
         _, rms = self._by_group(self._counted(error), index)
         return self._check_rms(rms, ratio)
 
@@ -168,7 +191,7 @@ class FloatBound:
                 f"{self.name}: root-mean-square error {float(rms[group]):.3g} > {float(self._rms_allowed[group]):.3g} "
                 f"allowed among {int(sizes[group])} elements of one magnitude"
             )
-            return Finding(False, "accuracy", float(excess[group]), text)
+            return Finding(False, "accuracy", float(excess[group]), text, doubtful=float(excess[group]) < ILL_LUCK)
         return Finding(True, "accuracy", max(ratio, float(excess[group])), "")
 
     def _any_odd(self) -> bool:
@@ -221,11 +244,11 @@ class FloatBound:
         return taken.nonzero().flatten()
 
     def _ill_conditioned(
-        self, nearby: Sequence[torch.Tensor], typical: torch.Tensor, factor: float
+        self, nearby: Sequence[torch.Tensor], typical: torch.Tensor, factor: float, finer: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the elements that may err by `factor` times their own change, and how much that is."""
         none = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.float64)
-        if not nearby or len(self.truth) < RARE_FROM:
+        if not nearby or (len(self.truth) < RARE_FROM and finer is None):
             return none
         sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
         ordered, places = sizes.sort()
@@ -237,24 +260,36 @@ class FloatBound:
         index = self._index.long()
         group = self._group[index]
         eligible = rare[group]
+        if finer is not None:
+            eligible &= len(self.truth) >= RARE_FROM
+            eligible |= self._sloped(nearby[0], finer) & (change > CLOSER_UNLIKE * typical[group])
         unlike = change > UNLIKE * typical[group]
-        if int(unlike.sum()) <= UNLIKE_SHARE * len(change):
+        if len(self.truth) >= RARE_FROM and int(unlike.sum()) <= UNLIKE_SHARE * len(change):
             eligible |= unlike
         change *= factor
         found = (eligible & (change > self.table[index])).nonzero().flatten()
         return found, change[found]
 
-    def _fault(self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf) -> Finding:
+    def _sloped(self, moved: torch.Tensor, finer: torch.Tensor) -> torch.Tensor:
+        """Tells for each element whether a move and the same move made much smaller agree on a slope."""
+        wide = (moved.reshape(-1).double() - self.truth).abs()
+        fine = (finer.reshape(-1).double() - self.truth).abs() / FINER
+        return (fine <= SLOPE * wide) & (wide <= SLOPE * fine)
+
+    def _fault(
+        self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf, *, doubtful: bool = False
+    ) -> Finding:
         place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
         text = f"{self.name}[{place}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
-        return Finding(False, check, ratio, text)
+        return Finding(False, check, ratio, text, doubtful)
 
 
 class ExactBound:
     """What is allowed for one integer or boolean output on one draw: the truth, or what the reference gives.
 
     Elements whose truth changes when the inputs move by one rounding are left out where rounding
-    decided (truth and reference differ somewhere) or where PyTorch leaves the order of ties open.
+    decided (truth and reference differ somewhere) or where PyTorch leaves the order of ties open;
+    they must only name one of `places`.
     """
 
     def __init__(
@@ -265,10 +300,12 @@ class ExactBound:
         own: torch.Tensor,
         nearby: Sequence[torch.Tensor],
         ties_open: bool,
+        places: int = 0,
     ) -> None:
         self.name, self.shape = name, tuple(own.shape)
         self._truth, self._own = truth.reshape(-1), own.reshape(-1)
         self._open = torch.zeros(self._truth.shape, dtype=torch.bool)
+        self._ties_open, self._places = ties_open and bool(nearby), places
         if ties_open or not torch.equal(self._truth, self._own):
             for other in nearby:
                 self._open |= other.reshape(-1) != self._truth
@@ -283,13 +320,15 @@ class ExactBound:
         given = output.reshape(-1)
         wrong = (given != self._truth) & (given != self._own) & ~self._open
         if self._open.any():
-            wrong |= self._open & ((given < self._truth.min()) | (given > self._truth.max()))
+            # What ties leave open is a place: it must be one that there is.
+            lowest, highest = min(0, int(self._truth.min())), max(self._places - 1, int(self._truth.max()))
+            wrong |= self._open & ((given < lowest) | (given > highest))
         if not bool(wrong.any()):
             return Finding(True, "accuracy", 0.0, "")
         at = int(wrong.nonzero()[0])
         text = f"{self.name}[{at}] is {given[at].item()}, truth {self._truth[at].item()}"
         text += f"; {int(wrong.sum())} elements differ"
-        return Finding(False, "accuracy", math.inf, text)
+        return Finding(False, "accuracy", math.inf, text, doubtful=self._ties_open)
 
 
 Bound = FloatBound | ExactBound
@@ -307,6 +346,7 @@ def bounds_for(
     own: Sequence[torch.Tensor],
     nearby: Sequence[Sequence[torch.Tensor]],
     fan_in: Sequence[float],
+    finer: Sequence[torch.Tensor] | None = None,
 ) -> tuple[Bound, ...]:
     """Returns the bound of every output on one draw.
 
@@ -316,6 +356,7 @@ def bounds_for(
         own: outputs in the reference's own precision.
         nearby: the truth for inputs moved by one rounding, any number of times.
         fan_in: how many numbers an element of each output depends on.
+        finer: for a closer look, the truth for inputs moved as for the first of `nearby`, by `FINER` as much.
     """
     made: list[Bound] = []
     for index, spec in enumerate(problem.outputs):
@@ -329,12 +370,18 @@ def bounds_for(
                     nearby=moved,
                     rule=problem.tolerance,
                     terms=fan_in[index],
+                    finer=finer[index] if finer is not None else None,
                 )
             )
         else:
             made.append(
                 ExactBound(
-                    spec.name, truth=truth[index], own=own[index], nearby=moved, ties_open=ties_left_open(problem)
+                    spec.name,
+                    truth=truth[index],
+                    own=own[index],
+                    nearby=moved,
+                    ties_open=ties_left_open(problem),
+                    places=max((size for tensor in problem.arguments for size in tensor.shape), default=0),
                 )
             )
     return tuple(made)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelwright.errors import SourceError
-from kernelwright.judge.correctness import Bound, bounds_for, exact_bounds
+from kernelwright.judge.correctness import FINER, Bound, bounds_for, exact_bounds
 from kernelwright.judge.exactness import sums_only
 from kernelwright.judge.inputs import (
     CEILINGS,
@@ -36,6 +36,8 @@ from kernelwright.types import Problem, TensorSpec
 NEARBY = 8
 """Evaluations of the truth with moved inputs where an output has so few elements that one says little."""
 NEARBY_ELEMENTS = 64
+CLOSER, CLOSER_ELEMENTS = 32, 1 << 21
+"""Evaluations of the truth for a closer look, and how many elements of arguments they may have together."""
 SEEN_DRAWS = 4
 """From which it is observed what integers and masks have in common."""
 NOT_FINITE = "the reference itself is not finite there"
@@ -217,11 +219,28 @@ class Draws:
     ) -> list[Tensors]:
         """Returns the truth for inputs that each moved by one rounding, a few times."""
         count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 2
-        step = max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
+        step = self._rounding(inputs, parameters)
         return [self.truth.nearby(inputs, parameters, relative=step, seed=self.seed("near", i)) for i in range(count)]
+
+    def _rounding(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> float:
+        return max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
 
     def bounds_of(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns the bounds for any contents."""
         exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
         nearby = self.nearby(inputs, parameters, exact)
         return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in)
+
+    def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
+        """Returns bounds for any contents from many more moved inputs, which settle what is doubtful."""
+        exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
+        step = self._rounding(inputs, parameters)
+        pairs = max(2, min(CLOSER, CLOSER_ELEMENTS // max(1, sum(t.numel() for t in (*inputs, *exact)))) // 2)
+
+        def moved(relative: float, pair: int) -> Tensors:
+            return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("closer", pair), untied=True)
+
+        nearby = [moved(sign * step, pair) for pair in range(pairs) for sign in (1.0, -1.0)]
+        return bounds_for(
+            self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=moved(FINER * step, 0)
+        )
