@@ -30,6 +30,9 @@ from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, P
 COMPARED_KINDS = ("plain", "wild", "nan")
 """Kinds of contents of which one timed call each is compared in every round; which one, the candidate cannot know."""
 SAMPLED_PLACES = 16
+GLANCED_SLOTS, GLANCED_BLOCKS, MOST_SUSPECTS = 64, 2.0, 4
+"""Timed calls of a round that are compared at a few places, the blocks' time that may take, and how many of those
+that differ are compared whole."""
 GUARDED_SLOTS = 16
 WORKSPACE_SHARE = 0.25
 """Of the free memory, for a candidate's workspaces."""
@@ -65,6 +68,7 @@ class Findings:
     worst_where: str = ""
     closer: int = 0
     compared: int = 0
+    glanced: int = 0
     doubts: int = 0
     evidence: dict[str, str] = field(default_factory=dict)
 
@@ -145,6 +149,8 @@ class _Examination:
             raise Unfit("timed outputs", fault)
         if samples.bait_taken:
             raise Unfit("calls", samples.bait_taken)
+        if samples.forged:
+            raise Unfit("clock", samples.forged)
         if samples.rounds < self.policy.rounds:
             return self._late(f"{samples.rounds} of {self.policy.rounds} rounds were done")
         self._check_time(samples)
@@ -252,15 +258,9 @@ class _Examination:
         by_kind = {self.session.kinds[slot]: slot for slot in rng.permutation(called).tolist()}
         suspects = {by_kind[kind] for kind in COMPARED_KINDS if kind in by_kind}
         suspects.update(rng.permutation(called)[: len(COMPARED_KINDS) - len(suspects)].tolist())
-        for index, spec in enumerate(self.session.problem.outputs):
-            count = self.slots.outputs[0][index].numel()
-            places = torch.from_numpy(rng.integers(0, max(1, count), min(count, SAMPLED_PLACES)))
-            words = self.slots.sampled_words(called, index, places)
-            if spec.dtype not in ("bool", "uint8", "int8"):
-                left = (words == self.slots.poison_word(index, POISONS[0])).any(dim=1)
-                suspects.update(called[i] for i in left.nonzero().flatten().tolist()[:2])
-        eager = self.session.baseline(EAGER)
-        assert isinstance(eager, Baseline)
+        suspects.update(self._unwritten(called))
+        suspects.update(self._different(rng.permutation(called).tolist()))
+        eager = self._eager()
         for slot in suspects:
             self.found.compared += 1
             outputs = self.slots.outputs[slot]
@@ -271,9 +271,52 @@ class _Examination:
                         return f"a timed call gave another answer than the checked ones: {finding.evidence}"
         return None
 
+    def _eager(self) -> Baseline:
+        eager = self.session.baseline(EAGER)
+        assert isinstance(eager, Baseline)
+        return eager
+
+    def _places(self, index: int) -> torch.Tensor:
+        """Places of an output, drawn anew in every round."""
+        count = self.slots.outputs[0][index].numel()
+        return torch.from_numpy(self.session.rng.integers(0, max(1, count), min(count, SAMPLED_PLACES)))
+
+    def _unwritten(self, called: Sequence[int]) -> list[int]:
+        """Slots that still hold poison at some of a few places."""
+        found: list[int] = []
+        for index, spec in enumerate(self.session.problem.outputs):
+            words = self.slots.sampled_words(called, index, self._places(index))
+            if spec.dtype not in ("bool", "uint8", "int8"):
+                left = (words == self.slots.poison_word(index, POISONS[0])).any(dim=1)
+                found += [called[i] for i in left.nonzero().flatten().tolist()[:2]]
+        return found
+
+    def _different(self, called: Sequence[int]) -> list[int]:
+        """Slots whose outputs differ from the reference's own at some of a few places.
+
+        Of as many slots as the reference can be called on in the time of two blocks: what is done in every
+        tenth call only does not stay unseen.
+        """
+        eager = self._eager()
+        budget = GLANCED_BLOCKS * self.policy.block_us / max(eager.estimate_us, 1.0)
+        glanced = called[: max(1, min(GLANCED_SLOTS, int(budget)))]
+        own = [eager.outputs(slot) for slot in glanced]
+        places = [self._places(index) for index in self._outputs()]
+        found: list[int] = []
+        for position, slot in enumerate(glanced):
+            outputs = [output.reshape(-1)[at] for output, at in zip(self.slots.outputs[slot], places, strict=True)]
+            theirs = [output.reshape(-1)[at] for output, at in zip(own[position], places, strict=True)]
+            if integrity.doubtful(outputs, theirs, self.session.profiles, self.session.rng):
+                found.append(slot)
+        self.found.glanced += len(glanced)
+        return found[:MOST_SUSPECTS]
+
     def _check_time(self, samples: timing.Samples) -> None:
         found, session = self.found, self.session
-        found.evidence["timed outputs"] = f"{found.compared} outputs of timed calls compared, {found.doubts} in float64"
+        found.evidence["timed outputs"] = (
+            f"{found.glanced} outputs of timed calls compared at some places, {found.compared} whole, "
+            f"{found.doubts} in float64"
+        )
         found.evidence["calls"] = "nothing was written for calls that were not made"
         kept = len(samples.times_us[timing.CANDIDATE])
         if kept < self.policy.rounds:

@@ -25,7 +25,7 @@ import numpy as np
 
 from kernelwright.judge import statistics
 from kernelwright.judge.baselines import EAGER
-from kernelwright.judge.integrity import block_time_us, clock_fault
+from kernelwright.judge.integrity import block_time_us, clock_fault, forgery
 from kernelwright.judge.runner import MAX_CALLS, Block
 from kernelwright.judge.slots import POISONS, Slots
 from kernelwright.types import Comparison, Measurement, Policy
@@ -39,9 +39,9 @@ MANY_SLOTS = 12
 BAIT = 4
 """Slots of each round that nobody calls: their outputs must keep the poison."""
 MOST_CALLS = 1024
-MOST_ROUNDS_FACTOR = 4
+MOST_ROUNDS_FACTOR = 16
 """Rounds whose block the two clocks disagree on are made again, up to this multiple of the policy's rounds: on a busy
-machine the judge itself may have been interrupted."""
+machine (six processes for each core) four blocks of five are interrupted."""
 
 
 @dataclass
@@ -52,6 +52,8 @@ class Samples:
     """Mean time of a call, for each contender and each kept round."""
     calls: dict[str, int] = field(default_factory=dict)
     clock_faults: list[str] = field(default_factory=list)
+    forged: str = ""
+    """Why the stamps of some block cannot be a clock's."""
     bait_taken: str = ""
     rounds: int = 0
 
@@ -171,7 +173,10 @@ def run_rounds(
                 break
             if fault := inspect(called):
                 return samples, fault
-            if reason := clock_fault(block):
+            if forged := forgery(block):
+                samples.forged = forged
+                break
+            if reason := clock_fault(block, pause_ns):
                 samples.clock_faults.append(reason)
                 continue
             times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause_ns)
