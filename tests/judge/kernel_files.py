@@ -30,7 +30,7 @@ from kernelwright.types import (
 
 HERE = Path(__file__).parents[1]
 QUICK = replace(
-    SCREEN, name="quick", families=(*SCREEN.families, "powers"), rounds=4, block_us=400.0, call_deadline_s=3.0
+    SCREEN, name="quick", families=(*SCREEN.families, "powers"), rounds=6, block_us=400.0, call_deadline_s=3.0
 )
 ROWS, COLUMNS = 64, 256
 

@@ -35,6 +35,9 @@ WILD = 200.0
 """A number whose exponential overflows."""
 KINDS = ("plain", "wild", "nan", "plain", "wild", "plain", "wild", "plain")
 """What each eight slots of a timed round hold, in random order: few calls of a candidate see every kind."""
+RESEMBLANCES = ("none", "part", "part", "part", "part", "nearly", "nearly", "same")
+"""How a slot's tensor comes from the slot refreshed before it: not at all, but for a part, but for little, or whole
+where there are other tensors that differ."""
 Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
 
@@ -316,8 +319,9 @@ class Refresher:
 
     A slot gets one of a few draws of the reference's own inputs, each element of a free tensor
     multiplied by a factor of its own. So neither an answer kept from earlier calls is right, nor a
-    multiple of it. Some slots are of another kind: a few elements wild, or one a NaN (`KINDS`), so that
-    what only ordinary numbers can do without is missed here as well. Integers and masks are mixed anew
+    multiple of it. Most slots equal another one in part, which is called in the same round: what is kept by a
+    part of the contents is wrong there. Some slots are of another kind: a few elements wild, or one a NaN
+    (`KINDS`), so that what only ordinary numbers can do without is missed here as well. Integers and masks are mixed anew
     (structured.Mixer). Parameters change in part at times: one that has stayed says nothing about the others.
     """
 
@@ -358,6 +362,8 @@ class Refresher:
                 source = self._draws[which[position]][index]
                 if self._free[index]:
                     self._refresh_free(source, self._specs[index], tensor)
+                    if position:
+                        self._resemble(slots[position - 1][index], tensor)
                 else:
                     self.mixer.write(index, which[position], tensor)
             if not marked or (kinds[position] == "wild" and not self.wild):
@@ -373,6 +379,23 @@ class Refresher:
         flat[places[:4]] = flat[places[4:]]
         if _is_limited(spec):
             into.clamp_(min=spec.low, max=spec.high)
+
+    def _resemble(self, other: torch.Tensor, tensor: torch.Tensor) -> None:
+        """Makes a tensor mostly equal to another slot's: an answer kept by a part of its contents is then wrong."""
+        kind = int(torch.randint(0, len(RESEMBLANCES), (), generator=self._rng))
+        count = tensor.numel()
+        if RESEMBLANCES[kind] == "none":
+            return
+        ends = torch.randint(0, count + 1, (2,), generator=self._rng).tolist()
+        first, end = min(ends), max(ends)
+        if RESEMBLANCES[kind] == "nearly":
+            end = min(count, first + int(count ** float(_unit((), self._rng))))
+        if RESEMBLANCES[kind] == "same" and sum(self._free) > 1:
+            first = end = 0
+        mine, theirs = tensor.view(-1), other.view(-1)
+        for kept in (slice(0, first), slice(end, count)):
+            # Wild elements and NaN are the other slot's own.
+            mine[kept] = torch.where(theirs[kept].abs() < WILD, theirs[kept], mine[kept])
 
     def _mark(self, kind: str, tensors: Sequence[torch.Tensor]) -> None:
         """Puts wild elements into some of a slot's tensors, or a NaN into one of them."""
