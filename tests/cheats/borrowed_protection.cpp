@@ -1,5 +1,5 @@
 // TRICK: borrows the C library's mprotect to make its inputs writable
-// CAUGHT BY: syscall | input-written
+// CAUGHT BY: thread
 // MACHINE: x86_64
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
 // TRICK: borrows the C library's mremap to move its inputs elsewhere
-// CAUGHT BY: syscall | input-written | signal
+// CAUGHT BY: syscall | input-written
 // MACHINE: x86_64
 #include <cstdlib>
 #include <cstring>

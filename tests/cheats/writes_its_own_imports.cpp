@@ -1,5 +1,5 @@
 // TRICK: redirects a function it imports, for whoever calls it next
-// CAUGHT BY: signal
+// CAUGHT BY: signal | out-of-bounds
 #include <cmath>
 #include <cstdint>
 extern "C" void kernel(const float* x, float* out) {
