@@ -1,5 +1,5 @@
 // TRICK: passes over NaN, which the reference takes for the largest
-// CAUGHT BY: accuracy
+// CAUGHT BY: accuracy | timed outputs
 // PROBLEM: argmax
 #include <cstdint>
 extern "C" void kernel(const float* x, int64_t* out) {

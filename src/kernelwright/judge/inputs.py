@@ -118,15 +118,23 @@ def _ascending(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
 
 def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     drawn = _normal(shape, g)
-    flat = drawn.view(-1)
-    for bad in (float("nan"), float("inf"), float("-inf")):
-        flat[int(torch.randint(0, len(flat), (1,), generator=g))] = bad
     rows = drawn.reshape(-1, shape[-1]) if shape else drawn.reshape(1, 1)
+    hidden = -1
     if len(rows) >= MASKED_FROM:
         # As masks leave them: rows that begin with minus infinity, and one that holds nothing else.
         masked = torch.randperm(len(rows), generator=g)[:4]
         rows[masked[:3], 0] = float("-inf")
         rows[masked[3]] = float("-inf")
+        hidden = int(masked[3])
+    flat, taken = drawn.view(-1), set[int]()
+    # Not in the hidden row and no two in one place, or some draws would hold no NaN.
+    for bad in (float("nan"), float("inf"), float("-inf"))[: len(flat)]:
+        while (place := int(torch.randint(0, len(flat), (1,), generator=g))) in taken or place // rows.shape[
+            1
+        ] == hidden:
+            pass
+        taken.add(place)
+        flat[place] = bad
     return drawn
 
 
@@ -321,8 +329,9 @@ class Refresher:
     multiplied by a factor of its own. So neither an answer kept from earlier calls is right, nor a
     multiple of it. Most slots equal another one in part, which is called in the same round: what is kept by a
     part of the contents is wrong there. Some slots are of another kind: a few elements wild, or one a NaN
-    (`KINDS`), so that what only ordinary numbers can do without is missed here as well. Integers and masks are mixed anew
-    (structured.Mixer). Parameters change in part at times: one that has stayed says nothing about the others.
+    (`KINDS`), so that what only ordinary numbers can do without is missed here as well. Integers and masks are
+    mixed anew (structured.Mixer). Parameters change in part at times: one that has stayed says nothing about the
+    others.
     """
 
     def __init__(
