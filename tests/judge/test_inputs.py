@@ -158,7 +158,8 @@ def test_refreshed_parameters_change_in_part_and_stay_finite() -> None:
         assert bool(memory[0].isfinite().all())
         assert not torch.allclose(memory[0] / weight, (memory[0] / weight)[0].expand(32))
         partial += bool((before == memory[0]).any())
-    assert 4 < partial < 28
+    assert partial == 21  # the first call fills the memory
+    assert float(memory[0][0]) != float(weight[0])
     assert int(memory[1]) == 3
 
 

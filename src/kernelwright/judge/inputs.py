@@ -56,11 +56,13 @@ def _heavy(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
 def _constant(shape: tuple[int, ...], g: torch.Generator, index: int = 0) -> torch.Tensor:
     # So near to one value that rounding to fewer bits errs in one direction everywhere: sums cannot average it out.
     # The value lies between neighbours in bfloat16 (7 bits) and in TF32 and float16 (10 bits), off their middle by
-    # amounts that differ between tensors, so that differences and sums of two tensors do not cancel the errors.
-    steps = torch.randint(0, 128, (1,), generator=g) / 128
-    off = (3 + (0.14 if index % 2 else 0.42)) / 1024 * _sign(g)
-    centre = (1 + steps + off) * 2.0 ** torch.randint(0, 2, (1,), generator=g) * _sign(g)
-    return centre * (1.0 + 2.0**-16 * _normal(shape, g))
+    # amounts that differ between tensors, and every second tensor is of magnitude 1 to 2: so the errors of two
+    # tensors never cancel in their sum or difference, whatever the signs (least when 0.45 meets 0.2).
+    odd = index % 2
+    steps = torch.randint(1, 127, (1,), generator=g) / 128
+    off = (3 + (0.2 if odd else 0.45)) / 1024 * _sign(g)
+    scale = 1.0 if odd else 2.0 ** torch.randint(0, 2, (1,), generator=g)
+    return (1 + steps + off) * scale * _sign(g) * (1.0 + 2.0**-16 * _normal(shape, g))
 
 
 def _powers(shape: tuple[int, ...], g: torch.Generator, index: int, seed: int) -> torch.Tensor:
@@ -348,7 +350,7 @@ class Refresher:
         self._free = [is_free(spec, tensor) for spec, tensor in zip(specs, draws[0], strict=True)]
         self._rng = torch.Generator().manual_seed(seed)
         self._noise: dict[torch.dtype, torch.Tensor] = {}
-        self._whole = False
+        self._turn = 0
         self.mixer = Mixer(observed(specs, draws), draws, self._rng)
         """For tensors without free numbers; the session says whether the reference accepts its contents."""
         self.wild = False
@@ -431,14 +433,22 @@ class Refresher:
         torch.addcmul(source, source, factors, value=change, out=into)
 
     def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Changes free parameters, as a whole and in part by turns, so that nothing made from them earlier is right."""
-        self._whole = not self._whole
+        """Changes free parameters, every third time as a whole, else in part, so that nothing made earlier is right.
+
+        A part never holds the first or last element, which are the ones to look at for who wants to know
+        whether parameters have changed.
+        """
+        self._turn += 1
         for original, latest, tensor in zip(self._parameters, self._latest, parameters, strict=True):
-            if not original.is_floating_point() or not bool(original.isfinite().all()) or not original.numel():
+            count = original.numel()
+            if not original.is_floating_point() or not bool(original.isfinite().all()) or not count:
                 continue
             fresh = torch.empty_like(original)
             self._vary(original, fresh)
-            ends = torch.randint(0, original.numel() + 1, (2,), generator=self._rng).tolist()
-            part = slice(None) if self._whole or ends[0] == ends[1] else slice(min(ends), max(ends))
+            part = slice(None)
+            if self._turn % 3 and count > 3:
+                length = int(torch.randint(1, count // 2, (), generator=self._rng)) if count > 4 else 1
+                start = int(torch.randint(1, count - length, (), generator=self._rng))
+                part = slice(start, start + length)
             latest.view(-1)[part] = fresh.view(-1)[part]
             tensor.copy_(latest)
