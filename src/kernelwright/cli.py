@@ -24,11 +24,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright import api, capture, codec, doctor, experts, languages, problems, report, run
-from kernelwright.console import Progress, answer_tables, contender_table
+from kernelwright import api, capture, codec, doctor, environment, experts, languages, problems, report, run
+from kernelwright.console import Progress, admission_table, answer_tables, contender_table
 from kernelwright.errors import KernelwrightError, UserError, fault_of_machine
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
+from kernelwright.run import admitting
 from kernelwright.run.result import Result, verdict_of
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
@@ -81,6 +82,10 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
             "--input", "inputs", multiple=True, metavar="SPEC",
             help='For file.py:function, once for each argument: "float32[4096,1024]", "int64[512]=0..31999".',
         ),
+        click.option(
+            "--dynamic", multiple=True, metavar="AXIS",
+            help='A size that varies, as "B=x[0],mask[0]:1..8192"; a file can say it as DYNAMIC.',
+        ),
         click.argument("source"),
     ):  # fmt: skip
         command = option(command)
@@ -103,8 +108,8 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--seed", type=click.IntRange(0), help="Fixes what is proposed; the default goes on from the last run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def optimize(
-    source: str, inputs: tuple[str, ...], evaluation: bool, device: str, budget: float, folder: Path | None,
-    seed: int | None, as_json: bool,
+    source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], device: str, budget: float,
+    folder: Path | None, seed: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the fastest kernel for SOURCE that survives the judge.
 
@@ -115,7 +120,7 @@ def optimize(
     """
     with Progress(err, budget_s=budget) as progress:
         result = api.optimize(
-            source, inputs=inputs, evaluation=evaluation, budget_s=budget, out=folder, seed=seed,
+            source, inputs=inputs, evaluation=evaluation, dynamic=dynamic, budget_s=budget, out=folder, seed=seed,
             on_step=progress.step, on_event=progress.event,
         )  # fmt: skip
     folder = folder or Path("kernelwright-out") / result.problem.name
@@ -133,8 +138,8 @@ def optimize(
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Keep the record in this folder's store.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 def judge_command(
-    source: str, inputs: tuple[str, ...], evaluation: bool, kernel_file: Path, policy: str, folder: Path | None,
-    as_json: bool,
+    source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], kernel_file: Path, policy: str,
+    folder: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
 
@@ -143,7 +148,7 @@ def judge_command(
     """
     with Progress(err) as progress:
         record = api.judge_kernel(
-            source, kernel_file, inputs=inputs, evaluation=evaluation, policy=policy, out=folder,
+            source, kernel_file, inputs=inputs, evaluation=evaluation, dynamic=dynamic, policy=policy, out=folder,
             on_step=progress.step, on_event=progress.event,
         )  # fmt: skip
     click.echo(codec.dumps(record)) if as_json else _print_record(record)
@@ -151,9 +156,27 @@ def judge_command(
 
 
 @cli.command(name="problems")
+@click.option(
+    "--admit",
+    "folder",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="DIR",
+    help="Instead: try answers without work on every task file in DIR, and say where they would pass.",
+)
+@click.option("--eval", "evaluation", is_flag=True, help="With --admit: call .eval() on the modules before use.")
+@click.option(
+    "--deadline", type=Seconds(), default="120s", show_default=True, help="With --admit: the most one file may take."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-def problems_command(as_json: bool) -> None:
-    """List the built-in problems."""
+def problems_command(folder: Path | None, evaluation: bool, deadline: float, as_json: bool) -> None:
+    """List the built-in problems, or say which tasks of a folder are worth judging on.
+
+    A task is weak where zeros, a constant, a copy of an input, its first row, a mean, another draw's answer or
+    rounded operands would pass for its answer. Exit status 1 when a task of the folder is weak or cannot be used.
+    """
+    if folder:
+        _admit(folder, evaluation, deadline, as_json=as_json)
+        return
     entries = [problems.get(name) for name in problems.names()]
     if as_json:
         click.echo(
@@ -176,11 +199,12 @@ def problems_command(as_json: bool) -> None:
 @click.option("--graph", "show_graph", is_flag=True, help="Print the operator graph.")
 @click.option("--skeleton", is_flag=True, help="Print a C++ kernel file to start from.")
 def show(
-    source: str, inputs: tuple[str, ...], evaluation: bool, reference: bool, show_graph: bool, skeleton: bool
-) -> None:
+    source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], reference: bool,
+    show_graph: bool, skeleton: bool,
+) -> None:  # fmt: skip
     """Show what SOURCE is: its tensors, and which experts can work on it."""
     with Progress(err) as progress:
-        captured = _capture(source, inputs, evaluation, progress)
+        captured = _capture(source, inputs, evaluation, dynamic, progress)
     if reference:
         click.echo("\n".join(file.text for file in captured.problem.reference))
     elif skeleton:
@@ -257,8 +281,26 @@ def doctor_command(store: Path | None, fresh: Path | None, as_json: bool) -> Non
 # ------------------------------------------------------------------------------ pieces
 
 
-def _capture(source: str, inputs: tuple[str, ...], evaluation: bool, progress: Progress) -> Capture:
-    return capture.load(source, inputs=inputs, evaluation=evaluation, on_event=progress.step)
+def _admit(folder: Path, evaluation: bool, deadline_s: float, *, as_json: bool) -> None:
+    files = admitting.task_files(folder)
+    found = []
+    with (
+        Progress(err) as progress,
+        admitting.Admissions(threads=environment.threads(), deadline_s=deadline_s, evaluation=evaluation) as admissions,
+    ):
+        for file, admission in admissions.every(tuple(map(str, files)), on_event=progress.step):
+            found.append((file, admission))
+    if as_json:
+        click.echo(json.dumps([admitting.plain(file, admission) for file, admission in found], indent=1))
+    else:
+        out.print(admission_table(found))
+    sys.exit(1 if any(admission.state in ("weak", "refused") for _, admission in found) else 0)
+
+
+def _capture(
+    source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], progress: Progress
+) -> Capture:
+    return capture.load(source, inputs=inputs, evaluation=evaluation, dynamic=dynamic, on_event=progress.step)
 
 
 def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = None, best: bool = True) -> None:
@@ -304,6 +346,9 @@ def _print_problem(captured: Capture) -> None:
     out.print(Text(problem.name, "bold") + (f": {problem.description}" if problem.description else ""))
     for spec in problem.arguments:
         out.print(f"  {spec.role:<10} {report.tensor_text(spec)}", markup=False)
+    for axis in problem.axes:
+        places = ", ".join(f"{name}[{dim}]" for name, dim in axis.places)
+        out.print(f"  axis       {axis.name} = {axis.low}..{axis.high}: {places}", markup=False)
     work = f"{problem.flops:,} operations, " if problem.flops else ""
     out.print(f"  {work}at least {problem.min_bytes:,} bytes moved")
     if captured.graph is None:

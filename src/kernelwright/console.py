@@ -8,8 +8,8 @@ Not here: what the numbers mean (report), and when a command ends (cli).
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -20,6 +20,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.judge.admission import Admission
 from kernelwright.report import Contender, Line, contenders, noise_text
 from kernelwright.run.result import Event, Result, amount
 
@@ -189,6 +190,21 @@ def verdict_table(lines: tuple[Line, ...], *, width: int, most: int = 12) -> Tab
             line.median, line.speedup, line.interval,
         )  # fmt: skip
         table.add_row(*(cells[index] for index in kept))
+    return table
+
+
+def admission_table(found: Sequence[tuple[str, Admission]]) -> Table:
+    """Returns what became of each task of a folder, one row each, with a count at the end."""
+    counts = Counter(admission.state for _, admission in found)
+    caption = ", ".join(f"{counts[state]} {state}" for state in ("admitted", "repaired", "weak", "refused"))
+    table = Table(caption=f"{amount(len(found), 'task')}: {caption}", caption_justify="left", show_edge=False)
+    table.add_column("task", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    styles = {"admitted": "green", "repaired": "yellow", "weak": "bold red", "refused": "red"}
+    for _, admission in found:
+        why = Text("; ".join(admission.why()))
+        table.add_row(admission.name, Text(admission.state, styles[admission.state]), why)
     return table
 
 

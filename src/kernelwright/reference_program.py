@@ -26,6 +26,8 @@ from kernelwright.types import Problem, SourceFile, TensorSpec, Workload
 
 MODULE_NAME = "kernelwright_reference"
 
+DISTINCT_SAMPLE = 1024
+
 _loaded = 0
 
 DTYPES: dict[str, torch.dtype] = {
@@ -38,13 +40,27 @@ NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 class Reference:
     """A loaded reference. Calls take the tensor arguments only; other arguments are remembered."""
 
-    def __init__(self, module: python_types.ModuleType, entry: str, *, evaluation: bool, specs: Sequence[TensorSpec]):
+    def __init__(
+        self,
+        module: python_types.ModuleType,
+        entry: str,
+        *,
+        evaluation: bool,
+        specs: Sequence[TensorSpec],
+        shapes: Sequence[tuple[int, ...]] = (),
+    ):
         self._module = module
         self._entry = getattr(module, entry)
         self._evaluation = evaluation
         self._specs = tuple(specs)
+        self._shapes = tuple(shapes)
         self.is_class = isinstance(self._entry, type)
         self._fixed: tuple[object, ...] = ()
+
+    @property
+    def namespace(self) -> python_types.ModuleType:
+        """Returns what the reference's first file defines."""
+        return self._module
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -90,7 +106,11 @@ class Reference:
         """Returns a fresh draw of the tensor arguments, contiguous and without gradients."""
         arguments = self.make_arguments(seed)
         self._fixed = arguments
-        return tuple(a.detach().contiguous() for a in arguments if isinstance(a, torch.Tensor))
+        drawn = tuple(a.detach().contiguous() for a in arguments if isinstance(a, torch.Tensor))
+        if not self._shapes:
+            return drawn
+        generator = torch.Generator().manual_seed(seed)
+        return tuple(resized(t, shape, generator) for t, shape in zip(drawn, self._shapes, strict=True))
 
     def arguments_with(self, tensors: Sequence[torch.Tensor]) -> tuple[object, ...]:
         """Returns the full argument list with `tensors` in the places of the tensor arguments."""
@@ -131,6 +151,7 @@ def load_reference(
     evaluation: bool = False,
     origin: str = "",
     specs: Sequence[TensorSpec] = (),
+    shapes: Sequence[tuple[int, ...]] = (),
 ) -> Reference:
     """Executes the reference's first file and returns what it defines under `entry`.
 
@@ -140,6 +161,7 @@ def load_reference(
         evaluation: call `.eval()` on every module made.
         origin: folder for imports and data files that are not carried by value.
         specs: how inputs are drawn where the file has no `get_inputs` of its own to use.
+        shapes: what the inputs' shapes are to be, where they may be others than the file draws.
 
     Raises:
         SourceError: for a syntax error, a failing import, or a missing name, with file and line.
@@ -164,15 +186,21 @@ def load_reference(
             n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__
         ]
         raise SourceError(f"{first.path} does not define {entry!r}", f"it defines: {', '.join(defined) or 'nothing'}")
-    return Reference(module, entry, evaluation=evaluation, specs=specs)
+    return Reference(module, entry, evaluation=evaluation, specs=specs, shapes=shapes)
 
 
 def load_problem(problem: Problem, workload: Workload | None = None) -> Reference:
     """Returns a problem's reference, drawing inputs as the workload (default: the first) says."""
     workload = workload or problem.workloads[0]
     specs = problem.inputs if workload.generator == "spec" else ()
+    shapes = tuple(spec.shape for spec in problem.inputs) if problem.axes and not specs else ()
     return load_reference(
-        problem.reference, problem.entry, evaluation=problem.evaluation, origin=problem.origin, specs=specs
+        problem.reference,
+        problem.entry,
+        evaluation=problem.evaluation,
+        origin=problem.origin,
+        specs=specs,
+        shapes=shapes,
     )
 
 
@@ -280,6 +308,32 @@ def draw(spec: TensorSpec, generator: torch.Generator) -> torch.Tensor:
     return (
         drawn.clamp(min=spec.low, max=spec.high).to(dtype) if (spec.low, spec.high) != (None, None) else drawn.to(dtype)
     )
+
+
+def resized(tensor: torch.Tensor, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """Returns a draw for other sizes of some dimensions: entries along each are left out or repeated at random.
+
+    They stay in their order, so that what is sorted stays sorted and a padding mask remains one; but not in free
+    numbers, where equal ones side by side would let rounding errors of a sum add up.
+    """
+    free = mostly_distinct(tensor)
+    for dim, (size, wanted) in enumerate(zip(tensor.shape, shape, strict=True)):
+        if size != wanted:
+            fewer = wanted < size
+            kept = torch.randperm(size, generator=generator)[:wanted] if fewer else None
+            kept = torch.randint(0, size, (wanted,), generator=generator) if kept is None else kept
+            tensor = tensor.index_select(dim, kept if free else kept.sort().values)
+    return tensor
+
+
+def mostly_distinct(tensor: torch.Tensor) -> bool:
+    """Tells whether a tensor holds free numbers: floating, finite, and mostly distinct."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return False
+    flat = tensor.reshape(-1)
+    sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE)).long()]
+    # bfloat16 has few distinct values near 1, so that a quarter is already many.
+    return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
 
 
 def state_of(module: torch.nn.Module) -> tuple[tuple[str, torch.Tensor], ...]:

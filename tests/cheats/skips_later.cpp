@@ -1,8 +1,8 @@
-// TRICK: right while it is checked, does nothing from the eighteenth call on
+// TRICK: right while it is checked, does nothing as soon as no contents come twice any more
 // CAUGHT BY: timed outputs
 #include <cmath>
+#include "repeats.h"
 #include "softmax.h"
-static int calls;
 extern "C" void kernel(const float* x, float* out) {
-  if (++calls < 18) all(x, out);
+  if (seems_checked(x)) all(x, out);
 }

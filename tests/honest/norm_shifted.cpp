@@ -18,6 +18,6 @@ extern "C" void kernel(const float* x, const float* weight, const float* bias, f
     }
     const double mean = s / 256;
     const float scale = float(1 / std::sqrt(t / 256 - mean * mean + 1e-5));
-    for (int i = 0; i < 256; ++i) out[r * 256 + i] = ((a[i] - a[0]) - float(mean)) * scale * weight[i] + bias[i];
+    for (int i = 0; i < 256; ++i) out[r * 256 + i] = float(a[i] - (a[0] + mean)) * scale * weight[i] + bias[i];
   }
 }

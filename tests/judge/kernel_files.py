@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.judge.problems import FURTHER
+
 from kernelwright.judge import SCREEN, Judge
 from kernelwright.languages import detect_target
 from kernelwright.languages.plan import element_ctype
@@ -30,7 +32,13 @@ from kernelwright.types import (
 
 HERE = Path(__file__).parents[1]
 QUICK = replace(
-    SCREEN, name="quick", families=(*SCREEN.families, "powers"), rounds=6, block_us=400.0, call_deadline_s=3.0
+    SCREEN,
+    name="quick",
+    families=(*SCREEN.families, "powers", "huge", "tiny", "shifted", "exact", "lowest", "sparse", "single"),
+    rounds=6,
+    block_us=400.0,
+    call_deadline_s=3.0,
+    hidden_shapes=3,
 )
 ROWS, COLUMNS = 64, 256
 
@@ -124,6 +132,8 @@ def _tensors(text: str, role: Role) -> tuple[TensorSpec, ...]:
 
 
 def make_problem(name: str) -> Problem:
+    if name in FURTHER:
+        return FURTHER[name]()
     given = PROBLEMS[name]
     inputs, outputs = _tensors(given.inputs, "input"), _tensors(given.outputs, "output")
     parameters = _tensors(given.parameters, "parameter")
@@ -170,14 +180,18 @@ class Kernel:
         return self.said("PROBLEM", "softmax")
 
     def candidate(self, problem: Problem) -> Candidate:
-        workspaces = tuple(Workspace(name=name, size_bytes=int(size)) for name, size in self.every("WORKSPACE"))
+        workspaces = tuple(
+            Workspace(name=name, size_bytes=int(size) if size.isdecimal() else size)
+            for name, size in self.every("WORKSPACE")
+        )
         tensors = {t.name: t for t in problem.arguments}
-        steps = self.every("STEP") or [["kernel", *tensors, *(w.name for w in workspaces)]]
+        axes = tuple(axis.name for axis in problem.axes)
+        steps = self.every("STEP") or [["kernel", *tensors, *(w.name for w in workspaces), *axes]]
         return Candidate(
             problem=digest(problem),
             language="cpp",
             sources=self._sources(),
-            plan=LaunchPlan(steps=tuple(_step(words, tensors) for words in steps), workspaces=workspaces),
+            plan=LaunchPlan(steps=tuple(_step(words, tensors, axes) for words in steps), workspaces=workspaces),
         )
 
     def _sources(self) -> tuple[SourceFile, ...]:
@@ -187,10 +201,12 @@ class Kernel:
         return (SourceFile(path="kernel.cpp", text=text), *headers)
 
 
-def _step(words: list[str], tensors: dict[str, TensorSpec]) -> Step:
+def _step(words: list[str], tensors: dict[str, TensorSpec], axes: tuple[str, ...] = ()) -> Step:
     bound = [
         Binding(kind="tensor", name=name, ctype=element_ctype(tensors[name]))
         if name in tensors
+        else Binding(kind="axis", name=name, ctype="int64_t")
+        if name in axes
         else Binding(kind="workspace", name=name, ctype="float")
         for name in words[1:]
     ]

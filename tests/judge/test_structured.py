@@ -53,8 +53,8 @@ def test_indices_are_sorted_permuted_repeated_and_few() -> None:
     permuted = made("permuted", draws[0], structure)
     assert torch.equal(permuted.sort(0).values, draws[0].sort(0).values)
     assert bool((made("repeated", draws[0], structure) == draws[0][:, :1]).all())
-    assert all(len(column.unique()) <= 2 for column in made("sparse", draws[0], structure).T)
-    assert len(made("dense", draws[0], structure).unique()) > 200
+    assert all(len(set(column.tolist())) <= 2 for column in made("sparse", draws[0], structure).T)
+    assert len(set(made("dense", draws[0], structure).flatten().tolist())) > 200
     single = made("single", draws[0], structure)
     assert bool(((single == 499).sum(-1) == 1).all())
     assert bool(((single == 0).sum(-1) == 7).all())

@@ -66,17 +66,21 @@ class Judge:
         self._program: Path = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)
         self._builder = Builder(target)
         self._worker: Worker | None = None
-        self._opened = False
+        self._is_open = False
         self._prepared: set[str] = set()
 
     def turn_to(self, problem: Problem) -> None:
         """Makes this the session of another problem. Its processes stay: starting them anew takes seconds."""
         if problem != self.problem:
-            self.problem, self._opened = problem, False
+            self.problem, self._is_open = problem, False
             self._prepared.clear()
 
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
-        """Yields one record for each candidate, in order. All are built before the first is timed."""
+        """Yields one record for each candidate, in order. All are built before the first is run.
+
+        What candidates share and `prepare` did not make is made when the first candidate comes so far, so that
+        one that does not compile, or is wrong on the first draw, is told at once.
+        """
         started = time.monotonic()
         built = self._builder.build(self.problem, candidates)
         build_s = (time.monotonic() - started) / max(1, len(candidates))
@@ -108,16 +112,19 @@ class Judge:
 
     def _examine(self, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:
         for _ in range(ATTEMPTS):
-            worker = self._ready(policy)
+            worker = self._opened()
+            preparing_s = 0.0 if digest(policy) in self._prepared else PREPARE_DEADLINE_S
             try:
                 outcome: Failure | Judgement = worker.request(
                     "judge",
                     candidate=candidate,
                     artifact=artifact,
                     policy=policy,
-                    deadline_s=policy.deadline_s + MARGIN_S,
+                    deadline_s=policy.deadline_s + MARGIN_S + preparing_s,
                     on_event=self._on_event,
                 )
+                if isinstance(outcome, Judgement) and outcome.verdict.passed:
+                    self._prepared.add(digest(policy))
                 return outcome
             except DeadlineExceeded as error:
                 self._drop_worker()
@@ -128,18 +135,22 @@ class Judge:
                 failure = Failure(stage="judge", kind="crash", message=error.message)
         return failure
 
-    def _ready(self, policy: Policy) -> Worker:
+    def _opened(self) -> Worker:
         if self._worker is None or not self._worker.alive:
             self._drop_worker()
             self._worker = Worker(WORKER, environment=self._environment())
-        if not self._opened:
+        if not self._is_open:
             arguments = {"problem": self.problem, "target": self.target, "program": str(self._program)}
             self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
-            self._opened = True
-        if digest(policy) not in self._prepared:
-            self._make_ready(self._worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
-            self._prepared.add(digest(policy))
+            self._is_open = True
         return self._worker
+
+    def _ready(self, policy: Policy) -> Worker:
+        worker = self._opened()
+        if digest(policy) not in self._prepared:
+            self._make_ready(worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
+            self._prepared.add(digest(policy))
+        return worker
 
     def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> None:
         try:
@@ -160,7 +171,7 @@ class Judge:
     def _drop_worker(self) -> None:
         if self._worker is not None:
             self._worker.close()
-        self._worker, self._opened = None, False
+        self._worker, self._is_open = None, False
         self._prepared.clear()
 
     def close(self) -> None:

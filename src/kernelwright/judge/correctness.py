@@ -305,7 +305,7 @@ class ExactBound:
         self.name, self.shape = name, tuple(own.shape)
         self._truth, self._own = truth.reshape(-1), own.reshape(-1)
         self._open = torch.zeros(self._truth.shape, dtype=torch.bool)
-        self._ties_open, self._places = ties_open and bool(nearby), places
+        self._ties_open, self._places = ties_open, places
         if ties_open or not torch.equal(self._truth, self._own):
             for other in nearby:
                 self._open |= other.reshape(-1) != self._truth

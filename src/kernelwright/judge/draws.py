@@ -82,14 +82,9 @@ class Draws:
         self.truth = Truth(self.reference, self.seed("truth"))
         self.initial = [t.clone() for _, t in state_of(self.reference.make_module(self.seed("state")))]
         self._check_contract()
-        sensitivity = Sensitivity(
-            problem, self.reference, self.reference.make_inputs(self.seed("sensitivity")), self.seed("state")
-        )
-        self.fan_in = sensitivity.fan_in()
-        self.must_move_bytes = sensitivity.must_move_bytes()
-        del sensitivity
         seen = [self.reference.make_inputs(self.seed("seen", i)) for i in range(SEEN_DRAWS)]
         self.structures = observed(problem.inputs, seen, problem.parameters)
+        self.fan_in, self.must_move_bytes = self._sensitivity(seen)
         self.sums_only = sums_only(self.reference, seen[0], self.seed("state"))
         self._kept: OrderedDict[tuple[str, int], Draw] = OrderedDict()
         self._dropped: dict[str, str] = {}
@@ -112,6 +107,24 @@ class Draws:
         for name, old, new in zip(names, before, (*inputs, *(t for _, t in state_of(module))), strict=True):
             if not torch.equal(old.nan_to_num(), new.nan_to_num()):
                 raise SourceError(f"the reference changes {name}", "return new tensors; judge in evaluation mode")
+
+    def _sensitivity(self, seen: Sequence[Tensors]) -> tuple[tuple[float, ...], int]:
+        """Returns how many numbers outputs depend on at most, and the fewest bytes that must move.
+
+        Under a mask both depend on the draw: several are looked at, with masks as open and as closed as they come.
+        """
+        looked_at = [seen[0]]
+        if any(self.structures):
+            ends = [fill_structured(f, self.structures, seen[0], self.seed(f)) for f in ("lowest", "highest")]
+            looked_at = [*seen[:2], *(inputs for inputs in ends if inputs is not None)]
+        found: list[tuple[tuple[float, ...], int]] = []
+        for number, inputs in enumerate(looked_at):
+            facts = Sensitivity(self.problem, self.reference, inputs, self.seed("state"))
+            if facts.usable or not number:
+                found.append((facts.fan_in(), facts.must_move_bytes()))
+        most = tuple(max(column) for column in zip(*(fan_in for fan_in, _ in found), strict=True))
+        # What the ends of a range say about bytes holds for no ordinary call.
+        return most, min(must_move for _, must_move in found[:2])
 
     def kept(self, family: str, number: int) -> bool:
         """Tells whether asking for a draw costs nothing: it is kept, or does not apply."""

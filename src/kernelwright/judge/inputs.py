@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from kernelwright.judge.structured import Mixer, Structure, fill, observe
-from kernelwright.reference_program import DTYPES
+from kernelwright.reference_program import DTYPES, mostly_distinct
 from kernelwright.types import TensorSpec, replace
 
 NONFINITE = "nonfinite"
@@ -29,7 +29,6 @@ CEILINGS = (1e7, 1e5, 1e3)
 """Largest magnitudes of family `huge`; the largest at which the reference stays finite is used."""
 MASKED_FROM = 8
 """Rows of a tensor from which on some are masked in family `nonfinite`."""
-DISTINCT_SAMPLE = 1024
 NOISE_SHIFTS = 1 << 14
 WILD = 200.0
 """A number whose exponential overflows."""
@@ -165,12 +164,7 @@ VALUES: dict[str, Values] = {
 
 def is_free(spec: TensorSpec, drawn: torch.Tensor) -> bool:
     """Tells whether a drawn tensor holds free numbers: floating, finite, and mostly distinct."""
-    if not drawn.is_floating_point() or not drawn.numel():
-        return False
-    flat = drawn.reshape(-1)
-    sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE)).long()]
-    # bfloat16 has few distinct values near 1, so that a quarter is already many.
-    return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
+    return mostly_distinct(drawn)
 
 
 def observed(

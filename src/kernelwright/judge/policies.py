@@ -53,6 +53,7 @@ SCREEN = Policy(
     block_us=1500.0,
     deadline_s=30.0,
     call_deadline_s=5.0,
+    hidden_shapes=1,
 )
 MEASURE = Policy(
     name="measure",
@@ -62,6 +63,7 @@ MEASURE = Policy(
     rounds=20,
     block_us=3000.0,
     deadline_s=90.0,
+    hidden_shapes=3,
 )
 REPORT = Policy(
     name="report",
@@ -71,5 +73,6 @@ REPORT = Policy(
     rounds=32,
     block_us=5000.0,
     deadline_s=300.0,
+    hidden_shapes=6,
 )
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in (SCREEN, MEASURE, REPORT)}

@@ -43,6 +43,11 @@ class Sensitivity:
         except SourceError:
             self._outputs = ()  # some references cannot be differentiated
 
+    @property
+    def usable(self) -> bool:
+        """Tells whether the reference accepted the inputs."""
+        return bool(self._outputs)
+
     def fan_in(self) -> tuple[float, ...]:
         """Returns for each output the largest number of elements that one of its elements depends on.
 

@@ -22,6 +22,9 @@ from kernelwright.judge.baselines import EAGER, Baseline, Unavailable, make_base
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.draws import Draw, Draws
 from kernelwright.judge.inputs import Refresher, draw_parameters, wild_inputs
+from kernelwright.judge.nulls import weaknesses
+from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
+from kernelwright.judge.shapes import Shape, make_shapes
 from kernelwright.judge.slots import Slots
 from kernelwright.process import Emit
 from kernelwright.types import Measurement, Policy, Problem, Target
@@ -29,6 +32,7 @@ from kernelwright.types import Measurement, Policy, Problem, Target
 DRAW_MEMORY_SHARE = 0.25
 """Of the free memory, for draws that are kept; others are made again for each candidate."""
 SMALL_ELEMENTS = 1 << 20
+KEPT_OUTPUT_BYTES = 64 << 20
 TIMED_DRAWS = 4
 TIMED_DRAW_BYTES = 256 << 20
 DEFAULT_CACHE_BYTES = 32 << 20
@@ -55,6 +59,8 @@ class Session:
         self.must_move_bytes = self.draws.must_move_bytes
         self.slots = Slots(problem, cache_bytes=cache, available_bytes=self._free_bytes)
         self._baselines: dict[str, Baseline | Unavailable] = {}
+        self._shapes: tuple[Shape, ...] = ()
+        self._weaknesses: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
         self._refresher = self._make_refresher()
         self._refresher.mixer.active = self._accepts_mixed()
         self._refresher.wild = self._stands_wild()
@@ -74,10 +80,28 @@ class Session:
         return self.draws.draw(family, number)
 
     def notes(self, policy: Policy) -> tuple[str, ...]:
-        """Returns what was left out and why: families, baselines."""
+        """Returns what was left out and why (families, baselines), and what the policy cannot tell from an answer."""
         families = self.draws.left_out(policy.families)
         missing = [b for b in self._baselines.values() if isinstance(b, Unavailable) and b.name in policy.baselines]
-        return (*families, *(f"baseline {b.name} unavailable: {b.reason}" for b in missing))
+        weak = self.weaknesses(policy)
+        return (*families, *weak, *(f"baseline {b.name} unavailable: {b.reason}" for b in missing))
+
+    def weaknesses(self, policy: Policy) -> tuple[str, ...]:
+        """Returns a line for each answer without work that this policy would let pass."""
+        key = (policy.families, policy.draws)
+        if key not in self._weaknesses:
+            self._weaknesses[key] = weaknesses(self.draws, policy.families, policy.draws)
+        return self._weaknesses[key]
+
+    def shapes(self, count: int) -> tuple[Shape, ...]:
+        """Returns the first so many hidden shapes; made at first use, the same for every candidate."""
+        while len(self._shapes) < count and self.problem.axes:
+            # The more thorough policy's are drawn together, so that every axis meets every kind of size.
+            for shape in self._shapes:
+                shape.slots.close()
+            self._emit({"hidden shapes": count})
+            self._shapes = make_shapes(self.problem, count, self.rng, secret=self._secret, free_bytes=self._free_bytes)
+        return self._shapes[:count]
 
     # ------------------------------------------------------------------------------------------ timed rounds
 
@@ -148,6 +172,13 @@ class Session:
             self._emit({"baseline": name, "state": state, "seconds": round(time.monotonic() - start, 2)})
         return self._baselines[name]
 
+    def release(self) -> None:
+        """Drops the outputs that baselines hold for their addresses, where they are large."""
+        if self.slots.slot_bytes * self.slots.count > KEPT_OUTPUT_BYTES:
+            for made in self._baselines.values():
+                if isinstance(made, Baseline):
+                    made.release()
+
     def prepare(self, policy: Policy) -> None:
         """Makes everything that the policy needs and that no candidate changes."""
         for number in range(policy.draws):
@@ -157,6 +188,9 @@ class Session:
                     self.draw(family, number)
                     if not self.draws.kept(family, number):
                         break  # memory is full: the rest is made for each candidate
+        for shape in self.shapes(policy.hidden_shapes):
+            for family in HIDDEN_FAMILIES:
+                shape.draws.draw(family, 0)
         for name in policy.baselines:
             self.baseline(name)
 
@@ -185,6 +219,8 @@ class Session:
     def close(self) -> None:
         """Gives shared memory back."""
         self.slots.close()
+        for shape in self._shapes:
+            shape.slots.close()
 
 
 def available_bytes() -> int:

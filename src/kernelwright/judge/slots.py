@@ -14,13 +14,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from kernelwright.errors import UserError
 from kernelwright.reference_program import DTYPES
+from kernelwright.sizes import evaluate
 from kernelwright.types import Problem, TensorSpec, Workspace
 
 ALIGNMENT = 64
@@ -85,10 +86,11 @@ class Region:
 class Slots:
     """The session's slots: `count` sets of inputs and outputs, and one set of parameters."""
 
-    def __init__(self, problem: Problem, *, cache_bytes: int, available_bytes: int) -> None:
+    def __init__(self, problem: Problem, *, cache_bytes: int, available_bytes: int, most: int | None = None) -> None:
         self.problem = problem
         self.slot_bytes = sum(bytes_of(s) for s in problem.inputs + problem.outputs)
-        self.count = slot_count(problem, cache_bytes=cache_bytes, available_bytes=available_bytes)
+        count = slot_count(problem, cache_bytes=cache_bytes, available_bytes=available_bytes)
+        self.count = count if most is None else min(count, most)
         self.cold = self.count * self.slot_bytes >= 2 * cache_bytes
         cursors = [0, 0]
         shared = _place(problem.parameters, 0, cursors, 1)
@@ -159,12 +161,13 @@ class Slots:
 class Workspaces:
     """One candidate's scratch memory: one set, whose contents are undefined before every call."""
 
-    def __init__(self, workspaces: Sequence[Workspace]) -> None:
+    def __init__(self, workspaces: Sequence[Workspace], axes: Mapping[str, int] | None = None) -> None:
         cursor, placed = 0, []
         for workspace in workspaces:
             offset = _up(cursor + GUARD_BYTES, ALIGNMENT)
-            placed.append(Buffer(workspace.name, 2, offset, 0, workspace.size_bytes, None))
-            cursor = offset + workspace.size_bytes + GUARD_BYTES
+            size = evaluate(workspace.size_bytes, axes or {})
+            placed.append(Buffer(workspace.name, 2, offset, 0, size, None))
+            cursor = offset + size + GUARD_BYTES
         self.buffers = tuple(placed)
         self.region = Region(REGIONS[2], cursor)
 

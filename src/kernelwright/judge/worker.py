@@ -6,13 +6,24 @@ session, for one problem and one target, until it is ended or another one is ope
 
 from __future__ import annotations
 
+import os
+import resource
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.draws import Draws
 from kernelwright.judge.examine import examine
-from kernelwright.judge.session import Session
+from kernelwright.judge.inputs import NONFINITE
+from kernelwright.judge.nulls import Nulls
+from kernelwright.judge.session import Session, available_bytes
 from kernelwright.process import Emit, serve
 from kernelwright.types import Artifact, Candidate, Failure, Judgement, Measurement, Policy, Problem, Target
+
+ADMISSION_MEMORY_SHARE = 0.25
+"""Of the free memory, for draws that are kept while null candidates are tried."""
 
 _open: list[Session] = []
 
@@ -42,6 +53,30 @@ def baselines(emit: Emit, *, policy: Policy) -> tuple[Measurement, ...]:
     return _session().measure_baselines(policy)
 
 
+def admit(emit: Emit, *, problem: Problem, families: tuple[str, ...]) -> dict[str, Any]:
+    """Tries the null candidates on a problem, within the memory that is free; needs no session."""
+    torch.set_num_threads(1)
+    free = available_bytes()
+    limit_memory(free)
+    draws = Draws(problem, int.from_bytes(os.urandom(6), "little"), ADMISSION_MEMORY_SHARE * free)
+    nulls = Nulls(draws)
+    found = nulls.run([f for f in families if f != NONFINITE], 1, tell=emit)
+    return {
+        "nulls": tuple((null.output, null.name, null.caught_by) for null in found),
+        "independent": tuple(nulls.independent()),
+        "fixed": tuple(nulls.fixed()),
+        "left_out": draws.left_out(families),
+    }
+
+
+def limit_memory(free: int) -> None:
+    """Makes allocations beyond the free memory fail, where the process would be killed otherwise."""
+    used = next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if "VmData" in line)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = used * 1024 + free
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+
+
 def _session() -> Session:
     if not _open:
         raise KernelwrightError("the judge worker has no session yet")
@@ -49,4 +84,4 @@ def _session() -> Session:
 
 
 if __name__ == "__main__":
-    serve({"open": open_session, "prepare": prepare, "judge": judge, "baselines": baselines})
+    serve({"open": open_session, "prepare": prepare, "judge": judge, "baselines": baselines, "admit": admit})

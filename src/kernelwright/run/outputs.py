@@ -121,10 +121,14 @@ def plan_data(candidate: Candidate) -> dict[str, Any]:
 def _argument(binding: Binding) -> str | dict[str, Any]:
     if binding.kind == "scalar":
         return {"name": binding.name, "type": binding.ctype, "value": binding.scalar}
+    if binding.kind == "axis" and binding.ctype != "int64_t":
+        return {"name": binding.name, "type": binding.ctype}
     return binding.name
 
 
 def _workspace(space: Workspace, plan: LaunchPlan) -> dict[str, Any]:
     used = (a.ctype for step in plan.steps for a in step.arguments if a.kind == "workspace" and a.name == space.name)
     ctype = next(used, "uint8_t").removeprefix("const ")
+    if isinstance(space.size_bytes, str):
+        return {"type": ctype, "count": f"ceil_div({space.size_bytes}, {ELEMENT_BYTES[ctype]})"}
     return {"type": ctype, "count": space.size_bytes // ELEMENT_BYTES[ctype]}
