@@ -26,6 +26,7 @@ def optimize(
     inputs: str | tuple[str, ...] = (),
     evaluation: bool = False,
     dynamic: str | tuple[str, ...] = (),
+    gradients: bool | str | tuple[str, ...] = (),
     budget_s: float = 60.0,
     out: str | Path | None = None,
     seed: int | None = None,
@@ -40,6 +41,7 @@ def optimize(
         inputs: for a function, one spec for each argument, such as "float32[4096,1024]".
         evaluation: call `.eval()` on the module before use.
         dynamic: sizes that vary, each as "B=x[0]:1..8192", where the file has no DYNAMIC of its own.
+        gradients: True for those of all floating inputs and parameters, or names: forward and backward together.
         budget_s: seconds of searching.
         out: the folder of the store and of what is found; default kernelwright-out/NAME. What it holds is not
             judged again.
@@ -50,7 +52,7 @@ def optimize(
     Raises:
         UserError: the source cannot be used; the message names the fix.
     """
-    captured = _captured(source, inputs, evaluation, dynamic, on_step)
+    captured = _captured(source, inputs, evaluation, dynamic, gradients, on_step)
     folder = Path(out) if out else Path("kernelwright-out") / captured.problem.name
     target = languages.detect_target()
     with Store(folder / STORE) as store:
@@ -66,6 +68,7 @@ def judge_kernel(
     inputs: str | tuple[str, ...] = (),
     evaluation: bool = False,
     dynamic: str | tuple[str, ...] = (),
+    gradients: bool | str | tuple[str, ...] = (),
     policy: str = "report",
     out: str | Path | None = None,
     on_step: Callable[[str], None] | None = None,
@@ -79,6 +82,7 @@ def judge_kernel(
         inputs: as for `optimize`.
         evaluation: as for `optimize`.
         dynamic: as for `optimize`.
+        gradients: as for `optimize`.
         policy: screen, measure or report: how thoroughly.
         out: a folder whose store keeps the record; None keeps nothing.
         on_step: as for `optimize`.
@@ -92,7 +96,7 @@ def judge_kernel(
     path = Path(kernel_file)
     if not path.is_file():
         raise UserError(f"there is no file {path}", f"`kernelwright show {source} --skeleton > kernel.cpp` starts one")
-    captured = _captured(source, inputs, evaluation, dynamic, on_step)
+    captured = _captured(source, inputs, evaluation, dynamic, gradients, on_step)
     candidate = languages.candidate_from_file(captured.problem, path)
     target = languages.detect_target()
     with Store(Path(out) / STORE if out else ":memory:") as store:
@@ -106,6 +110,7 @@ def _captured(
     inputs: str | tuple[str, ...],
     evaluation: bool,
     dynamic: str | tuple[str, ...],
+    gradients: bool | str | tuple[str, ...],
     on_step: Callable[[str], None] | None,
 ) -> Capture:
     if not isinstance(source, str | Path):
@@ -113,4 +118,8 @@ def _captured(
         raise UserError(f"a {type(source).__name__} is no source", fix)
     given = (inputs,) if isinstance(inputs, str) else tuple(inputs)
     axes = (dynamic,) if isinstance(dynamic, str) else tuple(dynamic)
-    return capture.load(str(source), inputs=given, evaluation=evaluation, dynamic=axes, on_event=on_step)
+    named = () if isinstance(gradients, bool) else (gradients,) if isinstance(gradients, str) else tuple(gradients)
+    wanted = ("*",) if gradients is True else named
+    return capture.load(
+        str(source), inputs=given, evaluation=evaluation, dynamic=axes, gradients=wanted, on_event=on_step
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import re
@@ -75,7 +76,18 @@ def cli(debug: bool) -> None:
 
 
 def source_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds what every command that takes a SOURCE accepts."""
+    """Adds what every command that takes a SOURCE accepts; the command gets it as `source` and `options`."""
+
+    @functools.wraps(command)
+    def gathered(
+        source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], gradients: bool,
+        gradient: tuple[str, ...], **others: Any,
+    ) -> None:  # fmt: skip
+        wanted = gradient or (("*",) if gradients else ())
+        options = {"inputs": inputs, "evaluation": evaluation, "dynamic": dynamic, "gradients": wanted}
+        command(source=source, options=options, **others)
+
+    made: Callable[..., None] = gathered
     for option in (
         click.option("--eval", "evaluation", is_flag=True, help="Call .eval() on the module before use."),
         click.option(
@@ -86,10 +98,16 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
             "--dynamic", multiple=True, metavar="AXIS",
             help='A size that varies, as "B=x[0],mask[0]:1..8192"; a file can say it as DYNAMIC.',
         ),
+        click.option(
+            "--gradients", is_flag=True, help="Forward and backward together, for all floating inputs and parameters."
+        ),
+        click.option(
+            "--gradient", multiple=True, metavar="NAME", help="The same for this input or parameter; can be repeated."
+        ),
         click.argument("source"),
     ):  # fmt: skip
-        command = option(command)
-    return command
+        made = option(made)
+    return made
 
 
 @cli.command()
@@ -108,8 +126,8 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--seed", type=click.IntRange(0), help="Fixes what is proposed; the default goes on from the last run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def optimize(
-    source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], device: str, budget: float,
-    folder: Path | None, seed: int | None, as_json: bool,
+    source: str, options: dict[str, Any], device: str, budget: float, folder: Path | None, seed: int | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Find the fastest kernel for SOURCE that survives the judge.
 
@@ -120,8 +138,7 @@ def optimize(
     """
     with Progress(err, budget_s=budget) as progress:
         result = api.optimize(
-            source, inputs=inputs, evaluation=evaluation, dynamic=dynamic, budget_s=budget, out=folder, seed=seed,
-            on_step=progress.step, on_event=progress.event,
+            source, budget_s=budget, out=folder, seed=seed, on_step=progress.step, on_event=progress.event, **options,
         )  # fmt: skip
     folder = folder or Path("kernelwright-out") / result.problem.name
     _give(result, folder, as_json=as_json)
@@ -138,8 +155,7 @@ def optimize(
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Keep the record in this folder's store.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 def judge_command(
-    source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], kernel_file: Path, policy: str,
-    folder: Path | None, as_json: bool,
+    source: str, options: dict[str, Any], kernel_file: Path, policy: str, folder: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
 
@@ -148,8 +164,7 @@ def judge_command(
     """
     with Progress(err) as progress:
         record = api.judge_kernel(
-            source, kernel_file, inputs=inputs, evaluation=evaluation, dynamic=dynamic, policy=policy, out=folder,
-            on_step=progress.step, on_event=progress.event,
+            source, kernel_file, policy=policy, out=folder, on_step=progress.step, on_event=progress.event, **options,
         )  # fmt: skip
     click.echo(codec.dumps(record)) if as_json else _print_record(record)
     sys.exit(0 if record.passed else 1)
@@ -198,13 +213,10 @@ def problems_command(folder: Path | None, evaluation: bool, deadline: float, as_
 @click.option("--reference", is_flag=True, help="Print the reference's source.")
 @click.option("--graph", "show_graph", is_flag=True, help="Print the operator graph.")
 @click.option("--skeleton", is_flag=True, help="Print a C++ kernel file to start from.")
-def show(
-    source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], reference: bool,
-    show_graph: bool, skeleton: bool,
-) -> None:  # fmt: skip
+def show(source: str, options: dict[str, Any], reference: bool, show_graph: bool, skeleton: bool) -> None:
     """Show what SOURCE is: its tensors, and which experts can work on it."""
     with Progress(err) as progress:
-        captured = _capture(source, inputs, evaluation, dynamic, progress)
+        captured = capture.load(source, on_event=progress.step, **options)
     if reference:
         click.echo("\n".join(file.text for file in captured.problem.reference))
     elif skeleton:
@@ -295,12 +307,6 @@ def _admit(folder: Path, evaluation: bool, deadline_s: float, *, as_json: bool) 
     else:
         out.print(admission_table(found))
     sys.exit(1 if any(admission.state in ("weak", "refused") for _, admission in found) else 0)
-
-
-def _capture(
-    source: str, inputs: tuple[str, ...], evaluation: bool, dynamic: tuple[str, ...], progress: Progress
-) -> Capture:
-    return capture.load(source, inputs=inputs, evaluation=evaluation, dynamic=dynamic, on_event=progress.step)
 
 
 def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = None, best: bool = True) -> None:

@@ -25,6 +25,7 @@ def load(
     inputs: tuple[str, ...] = (),
     evaluation: bool = False,
     dynamic: tuple[str, ...] = (),
+    gradients: tuple[str, ...] = (),
     on_event: Callable[[str], None] | None = None,
     worker: Worker | None = None,
     deadline_s: float = DEADLINE_S,
@@ -35,6 +36,7 @@ def load(
         source: a built-in's name, `file.py` with the class contract, or `file.py:function`.
         inputs: for a function, one spec for each argument: `float32[4096,1024]`.
         evaluation: call `.eval()` on the module before use.
+        gradients: inputs and parameters whose gradients are wanted, `("*",)` for all: forward and backward together.
         dynamic: sizes that vary, each as `B=x[0]:1..8192`; a file with DYNAMIC says it itself.
         on_event: called with a few words whenever a new step begins.
         worker: a running capture worker to use and leave running; None starts one.
@@ -54,7 +56,7 @@ def load(
     if on_event:
         on_event(steps[0])
     axes = tuple(specs.parse_axis(text) for text in dynamic)
-    problem = draft(source, inputs=inputs, evaluation=evaluation, axes=axes)
+    problem = draft(source, inputs=inputs, evaluation=evaluation, axes=axes, gradients=gradients)
     own = worker is None
     worker = worker or Worker(MODULE)
     try:

@@ -14,7 +14,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernelwright import environment
-from kernelwright.capture import axes, checks, costs, faults, memory, names, purity, tracing
+from kernelwright.capture import axes, checks, costs, faults, gradients, memory, names, purity, tracing
 from kernelwright.errors import SourceError
 from kernelwright.graph import Capture, Graph
 from kernelwright.process import Emit
@@ -51,6 +51,7 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     emit("running the reference")
     first, second = checks.SEEDS
     seed_everything(first)
+    asked, problem = problem.gradients, replace(problem, gradients=())
     reference = load_problem(problem)
     module = checks.construct(reference)
     drawn = reference.make_arguments(first)
@@ -79,6 +80,12 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     if problem.axes:
         emit("running the reference at other sizes")
     problem = axes.complete(problem, shown)
+    if asked:
+        emit("running the backward pass")
+        problem = gradients.complete(replace(problem, gradients=asked), shown)
+        memory.check(problem.arguments, free)
+        reference = load_problem(problem)
+        module, arguments = reference.make_module(first), reference.make_inputs(first)
     emit("tracing")
     graph, reason = _trace(problem, reference, module, arguments)
     problem = replace(
@@ -136,6 +143,8 @@ def _trace(
     problem: Problem, reference: Reference, module: torch.nn.Module, arguments: Sequence[torch.Tensor]
 ) -> tuple[Graph | None, str]:
     """Returns the graph, or None and why there is none."""
+    if problem.gradients:
+        return gradients.trace(problem, reference, arguments)
     # A tied tensor has several qualified names and one identifier.
     of_tensor = {id(t): spec.name for (_, t), spec in zip(state_of(module), problem.parameters, strict=True)}
     every = (

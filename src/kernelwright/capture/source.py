@@ -22,7 +22,12 @@ EXAMPLE_SPEC = "float32[1024,1024]"
 
 
 def draft(
-    source: str, *, inputs: tuple[str, ...] = (), evaluation: bool = False, axes: tuple[Axis, ...] = ()
+    source: str,
+    *,
+    inputs: tuple[str, ...] = (),
+    evaluation: bool = False,
+    axes: tuple[Axis, ...] = (),
+    gradients: tuple[str, ...] = (),
 ) -> Problem:
     """Returns the problem behind a source, still without parameters, outputs and counts.
 
@@ -31,11 +36,12 @@ def draft(
         inputs: one `--input` text for each argument of the function.
         evaluation: whether the reference is put into evaluation mode.
         axes: sizes that vary, with sizes still 0 (capture/axes.py).
+        gradients: names of inputs and parameters as the user wrote them, `*` for all.
 
     Raises:
         UserError: for anything that cannot be a reference; the fix says what to type instead.
     """
-    return replace(_draft(source, inputs, evaluation), axes=axes)
+    return replace(_draft(source, inputs, evaluation), axes=axes, gradients=gradients)
 
 
 def _draft(source: str, inputs: tuple[str, ...], evaluation: bool) -> Problem:

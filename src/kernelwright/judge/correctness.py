@@ -22,13 +22,14 @@ group, two for the root mean square, pass as well: a running mean (Welford) need
 the median where a group has many elements, so that a jump of a discontinuous function at a few
 places widens nothing. The others of its group say little about an element whose inputs cancel far more than
 theirs (a sum of large numbers that comes out small, beside sums of small ones). Such an element may err by its
-own change: in rare binades, which together hold at most one element in a hundred, and elsewhere where at
-most one in a thousand changes eight times as much as is typical. More of them would be a jump.
+own change: in rare binades, which together hold at most one element in a hundred; where a group reaches over many
+binades, few elements in each (what exponentials leave of large numbers); and elsewhere where it changes eight times
+as much as is typical. Where more than one in a thousand do, the change must become an eighth when inputs move by an
+eighth of a rounding (rows that are worse conditioned than others): anything else is a jump.
 
 A closer look. What fails with few elements is settled with many more moved inputs, in pairs of opposite moves, which
 also tell equal numbers apart. An element that changes four times as much as is typical may then err by its own change
-wherever that is no jump: moved by 2^-16 of a rounding, the truth changes by about 2^-16 as much. Zeros of the truth may
-come out as what float64 itself cannot tell from zero (1 + erf of a large negative number).
+wherever that is no jump. Zeros of the truth may come out as what float64 itself cannot tell from zero (1 + erf of a large negative number).
 
 Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
 Does not cover: errors that stay within the reference's own in the same binade; ties in operators
@@ -39,7 +40,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -57,15 +58,17 @@ MOVED_SAMPLE = 1 << 15
 MEDIAN_TO_SIGMA = 1.4826
 RARE_SHARE, RARE_FROM = 0.01, 4096
 """The share of all elements that rare binades hold together, in outputs of at least so many elements."""
+UNLIKE_SMOOTH = 2.0
+"""The same where changes are known to be no jumps."""
+FINER = 8
+"""The fraction of a rounding by which inputs move to see whether the truth moves by that fraction as well."""
+SCATTERED = 4
+"""Binades from the first to the last of a group, from which on its elements say little about one another."""
 UNLIKE, UNLIKE_SHARE = 8.0, 1e-3
 """How often the typical change makes an element unlike its group, and the share of all that may be so."""
 ILL_LUCK, MOST_ILL = 8.0, 768.0
 """How much more an element may err than its group by this change, which is one or two samples of chance; in all
 at most MOST_ILL roundings of its inputs, ten times below what TF32 would make of them."""
-FINER = 2.0**-16
-"""Of a rounding: how far inputs move to tell a slope from a jump."""
-SLOPE = 2.0
-"""By how much two moves of one kind may disagree about a slope."""
 CLOSER_UNLIKE = 4.0
 """How often the typical change makes an element unlike its group, where it was seen that no jump is near."""
 FEW_SHARE, FEW_ELEMENTS = 0.1, 4
@@ -107,7 +110,8 @@ class FloatBound:
         nearby: Sequence[torch.Tensor],
         rule: ToleranceRule,
         terms: float,
-        finer: torch.Tensor | None = None,
+        finer: Callable[[], torch.Tensor] | None = None,
+        closer: bool = False,
     ) -> None:
         self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
         self.truth = truth.reshape(-1).double()
@@ -133,8 +137,8 @@ class FloatBound:
         floor[0] += ZERO * float(self._counted(self.truth).abs().max()) if len(self.truth) else 0.0
         by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 6.0 * moved)
         self.table = torch.maximum(by_group[self._group], floor)
-        luck = ILL_LUCK if finer is None else 1.0
-        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, min(6.0 * root * luck, MOST_ILL), finer)
+        factor = min(6.0 * root * (1.0 if closer else ILL_LUCK), MOST_ILL)
+        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, factor, finer, closer=closer)
         low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
         low[0] = floor[0]
         self._rms_allowed = torch.maximum(
@@ -244,11 +248,17 @@ class FloatBound:
         return taken.nonzero().flatten()
 
     def _ill_conditioned(
-        self, nearby: Sequence[torch.Tensor], typical: torch.Tensor, factor: float, finer: torch.Tensor | None
+        self,
+        nearby: Sequence[torch.Tensor],
+        typical: torch.Tensor,
+        factor: float,
+        finer: Callable[[], torch.Tensor] | None,
+        *,
+        closer: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the elements that may err by `factor` times their own change, and how much that is."""
         none = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.float64)
-        if not nearby or (len(self.truth) < RARE_FROM and finer is None):
+        if not nearby or (len(self.truth) < RARE_FROM and not closer):
             return none
         sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
         ordered, places = sizes.sort()
@@ -259,22 +269,34 @@ class FloatBound:
             torch.maximum(change, (other.reshape(-1).double() - self.truth).abs_().nan_to_num_(0.0, 0.0), out=change)
         index = self._index.long()
         group = self._group[index]
-        eligible = rare[group]
-        if finer is not None:
-            eligible &= len(self.truth) >= RARE_FROM
-            eligible |= self._sloped(nearby[0], finer) & (change > CLOSER_UNLIKE * typical[group])
+        many = len(self.truth) >= RARE_FROM
+        eligible = (rare[group] | self._scattered()[index]) & many
         unlike = change > UNLIKE * typical[group]
-        if len(self.truth) >= RARE_FROM and int(unlike.sum()) <= UNLIKE_SHARE * len(change):
+        few = many and int(unlike.sum()) <= UNLIKE_SHARE * len(change)
+        if few:
             eligible |= unlike
+        if finer and (closer or not few):
+            from_here = (CLOSER_UNLIKE if closer else UNLIKE_SMOOTH) * typical[group]
+            eligible |= (change > from_here) & self._smooth(nearby[0], finer())
         change *= factor
         found = (eligible & (change > self.table[index])).nonzero().flatten()
         return found, change[found]
 
-    def _sloped(self, moved: torch.Tensor, finer: torch.Tensor) -> torch.Tensor:
-        """Tells for each element whether a move and the same move made much smaller agree on a slope."""
-        wide = (moved.reshape(-1).double() - self.truth).abs()
-        fine = (finer.reshape(-1).double() - self.truth).abs() / FINER
-        return (fine <= SLOPE * wide) & (wide <= SLOPE * fine)
+    def _smooth(self, near: torch.Tensor, finer: torch.Tensor) -> torch.Tensor:
+        """Tells where a change follows from its cause: a fraction of the one gives that fraction of the other."""
+        whole = near.reshape(-1).double() - self.truth
+        part = (finer.reshape(-1).double() - self.truth) * FINER
+        return ((part - whole).abs() <= 0.5 * whole.abs()).nan_to_num_(False)
+
+    def _scattered(self) -> torch.Tensor:
+        """Returns which binades hold few elements of a group that reaches over many: no neighbour is of their size."""
+        present = self.counts > 0
+        places = torch.arange(BINADES)
+        number = int(self._group[-1]) + 1
+        top = torch.zeros(number, dtype=torch.long).scatter_reduce_(0, self._group[present], places[present], "amax")
+        bottom = torch.full((number,), BINADES).scatter_reduce_(0, self._group[present], places[present], "amin")
+        wide = top - bottom > SCATTERED
+        return wide[self._group] & (self.counts < SMALL_GROUP)
 
     def _fault(
         self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf, *, doubtful: bool = False
@@ -346,7 +368,8 @@ def bounds_for(
     own: Sequence[torch.Tensor],
     nearby: Sequence[Sequence[torch.Tensor]],
     fan_in: Sequence[float],
-    finer: Sequence[torch.Tensor] | None = None,
+    finer: Callable[[], Sequence[torch.Tensor]] | None = None,
+    closer: bool = False,
 ) -> tuple[Bound, ...]:
     """Returns the bound of every output on one draw.
 
@@ -356,7 +379,8 @@ def bounds_for(
         own: outputs in the reference's own precision.
         nearby: the truth for inputs moved by one rounding, any number of times.
         fan_in: how many numbers an element of each output depends on.
-        finer: for a closer look, the truth for inputs moved as for the first of `nearby`, by `FINER` as much.
+        finer: gives the truth for inputs moved as for the first of `nearby`, but by 1/FINER of it.
+        closer: whether `nearby` holds many pairs of opposite moves, for a closer look.
     """
     made: list[Bound] = []
     for index, spec in enumerate(problem.outputs):
@@ -370,7 +394,8 @@ def bounds_for(
                     nearby=moved,
                     rule=problem.tolerance,
                     terms=fan_in[index],
-                    finer=finer[index] if finer is not None else None,
+                    finer=(lambda i=index: finer()[i]) if finer else None,  # type: ignore[misc]
+                    closer=closer,
                 )
             )
         else:

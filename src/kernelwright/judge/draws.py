@@ -223,17 +223,31 @@ class Draws:
         if family == EXACT:
             bounds = exact_bounds(self.problem, truth=exact, own=own, fan_in=self.fan_in)
             return Draw(family, number, inputs, parameters, bounds, exact) if bounds else ""
-        nearby = self.nearby(inputs, parameters, exact)
-        bounds = bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in)
+        bounds = self._bounds(inputs, parameters, exact, own)
         return Draw(family, number, inputs, parameters, bounds, exact)
 
-    def nearby(
-        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]
-    ) -> list[Tensors]:
-        """Returns the truth for inputs that each moved by one rounding, a few times."""
+    def _bounds(
+        self,
+        inputs: Sequence[torch.Tensor],
+        parameters: Sequence[torch.Tensor],
+        exact: Sequence[torch.Tensor],
+        own: Sequence[torch.Tensor],
+    ) -> tuple[Bound, ...]:
+        """Returns bounds from the truth for inputs that each moved by one rounding, a few times."""
+        finer: list[Tensors] = []
         count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 2
         step = self._rounding(inputs, parameters)
-        return [self.truth.nearby(inputs, parameters, relative=step, seed=self.seed("near", i)) for i in range(count)]
+
+        def near(number: int, relative: float) -> Tensors:
+            return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("near", number))
+
+        def fine() -> Tensors:
+            if not finer:
+                finer.append(near(0, step / FINER))
+            return finer[0]
+
+        nearby = [near(number, step) for number in range(count)]
+        return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=fine)
 
     def _rounding(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> float:
         return max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
@@ -241,8 +255,7 @@ class Draws:
     def bounds_of(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns the bounds for any contents."""
         exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
-        nearby = self.nearby(inputs, parameters, exact)
-        return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in)
+        return self._bounds(inputs, parameters, exact, own)
 
     def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns bounds for any contents from many more moved inputs, which settle what is doubtful."""
@@ -254,6 +267,7 @@ class Draws:
             return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("closer", pair), untied=True)
 
         nearby = [moved(sign * step, pair) for pair in range(pairs) for sign in (1.0, -1.0)]
+        finer = moved(step / FINER, 0)
         return bounds_for(
-            self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=moved(FINER * step, 0)
+            self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=lambda: finer, closer=True
         )

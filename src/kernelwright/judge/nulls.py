@@ -47,6 +47,8 @@ class Null:
 
 def order_of(families: Sequence[str], draws: int) -> list[tuple[str, int]]:
     """Returns the draws of a policy, those first that most nulls fail on."""
+    # What NaN makes of an answer tells nothing about its worth.
+    families = [family for family in families if family != NONFINITE]
     every = [(family, number) for number in range(draws) for family in families]
     first = [pair for pair in FIRST if pair[0] in families]
     return [*first, *(pair for pair in every if pair not in first)]
@@ -157,7 +159,10 @@ class Nulls:
     def _unmoved(self, one: Draw, other: Draw, place: int) -> list[str]:
         """Returns the outputs that stay within bounds when one tensor has another draw's values."""
         values, count = [*one.inputs, *one.parameters], len(one.inputs)
-        values[place] = (*other.inputs, *other.parameters)[place]
+        changed = (*other.inputs, *other.parameters)[place]
+        if torch.equal(values[place], changed):
+            return []  # it never changes (see `fixed`): nothing is known
+        values[place] = changed
         try:
             outputs = self._draws.truth.own(values[:count], values[count:])
         except SourceError:
@@ -209,5 +214,5 @@ def _mean_row(truth: torch.Tensor) -> torch.Tensor:
 
 def weaknesses(draws: Draws, families: Sequence[str], count: int) -> tuple[str, ...]:
     """Returns a line for each null candidate that a policy would let pass."""
-    found = Nulls(draws).run([f for f in families if f != NONFINITE], count)
+    found = Nulls(draws).run(families, count)
     return tuple(f"weak problem: {null.name} would pass for {null.output}" for null in found if not null.caught_by)

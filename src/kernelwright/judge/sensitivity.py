@@ -56,6 +56,9 @@ class Sensitivity:
         found = []
         for index, spec in enumerate(self._problem.outputs):
             most = max((math.prod(s.shape) for s in self._problem.inputs + self._problem.parameters), default=1)
+            if self._problem.gradients:
+                # Where the backward pass has no gradient itself: rows are what is usually summed over.
+                most = max(most, math.prod(spec.shape) * max(max(s.shape, default=1) for s in self._problem.inputs))
             counts = [0.0]
             for place in {0, math.prod(spec.shape) // 2, math.prod(spec.shape) - 1}:
                 counts.append(self._depends_on(index, place))

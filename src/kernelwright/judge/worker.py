@@ -16,7 +16,6 @@ import torch
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.draws import Draws
 from kernelwright.judge.examine import examine
-from kernelwright.judge.inputs import NONFINITE
 from kernelwright.judge.nulls import Nulls
 from kernelwright.judge.session import Session, available_bytes
 from kernelwright.process import Emit, serve
@@ -60,7 +59,7 @@ def admit(emit: Emit, *, problem: Problem, families: tuple[str, ...]) -> dict[st
     limit_memory(free)
     draws = Draws(problem, int.from_bytes(os.urandom(6), "little"), ADMISSION_MEMORY_SHARE * free)
     nulls = Nulls(draws)
-    found = nulls.run([f for f in families if f != NONFINITE], 1, tell=emit)
+    found = nulls.run(families, 1, tell=emit)
     return {
         "nulls": tuple((null.output, null.name, null.caught_by) for null in found),
         "independent": tuple(nulls.independent()),
