@@ -29,7 +29,8 @@ eighth of a rounding (rows that are worse conditioned than others): anything els
 
 A closer look. What fails with few elements is settled with many more moved inputs, in pairs of opposite moves, which
 also tell equal numbers apart. An element that changes four times as much as is typical may then err by its own change
-wherever that is no jump. Zeros of the truth may come out as what float64 itself cannot tell from zero (1 + erf of a large negative number).
+wherever that is no jump. Zeros of the truth may come out as what float64 itself cannot tell from zero (1 + erf of a
+large negative number).
 
 Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
 Does not cover: errors that stay within the reference's own in the same binade; ties in operators

@@ -173,16 +173,22 @@ def run_rounds(
                 break
             if fault := inspect(called):
                 return samples, fault
-            if forged := forgery(block):
-                samples.forged = forged
-                break
-            if reason := clock_fault(block, pause_ns):
-                samples.clock_faults.append(reason)
+            if not _clocks_agree(samples, block, pause_ns):
+                if samples.forged:
+                    break
                 continue
             times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause_ns)
         for name, spent_us in times.items():
             samples.times_us[name].append(spent_us)
     return samples, None
+
+
+def _clocks_agree(samples: Samples, block: Block, pause_ns: float) -> bool:
+    """Notes where a block's stamps are forged, or only disagree with the judge's clock."""
+    samples.forged = forgery(block) or ""
+    if reason := clock_fault(block, pause_ns):
+        samples.clock_faults.append(reason)
+    return not reason
 
 
 def _blocks(
