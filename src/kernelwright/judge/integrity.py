@@ -22,8 +22,8 @@ from kernelwright.judge.runner import Block
 CLOCK_SLACK_NS = 400_000
 """What a command's way to the runner and back may take on a busy machine; 60,000 is usual on two idle cores."""
 CLOCK_SHARE = 0.03
-LATENCIES = 4.0
-"""Of the usual time of a command without calls, which are added to the slack."""
+MOST_LATENCY_NS = 1_000_000
+"""How much of the usual time of a command without calls is added to the slack: more would let disturbed blocks count."""
 FLOOR_MARGIN = 2.0
 """A time is refused when it implies more than this multiple of the bandwidth that a plain sum reaches."""
 CHUNK_WORDS, CHUNKS = 1 << 17, 48
@@ -57,7 +57,8 @@ def clock_fault(block: Block, latency_ns: float = 0.0) -> str | None:
         return forged
     elapsed = block.received - block.sent
     explained = int((block.ends - block.starts).sum())
-    if elapsed - explained > CLOCK_SLACK_NS + LATENCIES * latency_ns + CLOCK_SHARE * elapsed:
+    slack = CLOCK_SLACK_NS + min(latency_ns, MOST_LATENCY_NS)
+    if elapsed - explained > slack + CLOCK_SHARE * elapsed:
         return f"the judge's clock saw {elapsed / 1e3:.0f} µs, of which the stamps explain {explained / 1e3:.0f} µs"
     return None
 

@@ -157,7 +157,7 @@ def run_rounds(
     samples.calls = {name: len(turn.slots) - turn.lead for name, turn in turns.items()}
     needed = min(slots.count, max(len(t.slots) for t in turns.values()))
     while samples.rounds - len(samples.clock_faults) < policy.rounds:
-        if time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
+        if samples.forged or time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
             break
         order = rng.permutation(slots.count).tolist()
         chosen, bait = order[:needed], order[needed : needed + BAIT]
@@ -174,8 +174,6 @@ def run_rounds(
             if fault := inspect(called):
                 return samples, fault
             if not _clocks_agree(samples, block, pause_ns):
-                if samples.forged:
-                    break
                 continue
             times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause_ns)
         for name, spent_us in times.items():
