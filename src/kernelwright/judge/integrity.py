@@ -23,7 +23,7 @@ CLOCK_SLACK_NS = 400_000
 """What a command's way to the runner and back may take on a busy machine; 60,000 is usual on two idle cores."""
 CLOCK_SHARE = 0.03
 MOST_LATENCY_NS = 1_000_000
-"""How much of the usual time of a command without calls is added to the slack: more would let disturbed blocks count."""
+"""How much of an empty command's usual time is added to the slack at most: more would let disturbed blocks count."""
 FLOOR_MARGIN = 2.0
 """A time is refused when it implies more than this multiple of the bandwidth that a plain sum reaches."""
 CHUNK_WORDS, CHUNKS = 1 << 17, 48
