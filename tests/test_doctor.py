@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from kernelwright import doctor
+from kernelwright.languages import device_probe
 from kernelwright.store import Store
 
 
@@ -85,3 +87,47 @@ def test_a_store_is_read_in_full(tmp_path: Path) -> None:
     found = finding("store", path)
     assert found.state == "missing"
     assert "--salvage" in found.fix
+
+
+def test_what_compiles_device_code_is_looked_up() -> None:
+    found = finding("NVRTC")
+    assert found.state == "ok"
+    assert found.found.startswith("NVRTC 1")
+
+
+def test_a_missing_toolchain_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = device_probe.Toolchain(fault="No module named 'cuda'", nvcc="/usr/bin/nvcc", nvcc_version="13.0.88")
+    monkeypatch.setattr(device_probe, "toolchain", lambda: none)
+    found = finding("NVRTC")
+    assert found.state == "optional"
+    assert "No module named 'cuda'" in found.found
+    assert "nvcc 13.0.88 can stand in" in found.found
+    assert found.fix.endswith("-m pip install 'kernelwright[compile]'")
+
+
+def test_nvrtc_without_headers_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_probe, "toolchain", lambda: device_probe.Toolchain(nvrtc="13.0"))
+    found = finding("NVRTC")
+    assert (found.state, "no CUDA headers" in found.found) == ("optional", True)
+
+
+def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = device_probe.DeviceAnswer(
+        name="NVIDIA H200", architecture="sm_90a", driver="13.0", driver_release="580.159.04", memory_bytes=141 << 30
+    )
+    monkeypatch.setattr(device_probe, "device", lambda: answer)
+    assert finding("GPU").found == "NVIDIA H200, sm_90a, 141 GiB, driver 580.159.04 for CUDA 13.0"
+    monkeypatch.setattr(device_probe, "device", lambda: device_probe.DeviceAnswer(fault="the driver sees no GPU"))
+    assert finding("GPU").state == "optional"
+    assert "the driver sees no GPU" in finding("GPU").found
+
+
+def test_extras_name_the_command_that_adds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    for check in doctor.EXTRAS:
+        found = check()
+        assert found.state == "optional"
+        assert "pip install 'kernelwright[" in found.fix

@@ -78,7 +78,8 @@ def judge_kernel(
 
     Args:
         source: as for `optimize`.
-        kernel_file: C++ with one `extern "C"` function whose parameters are named as the problem's tensors.
+        kernel_file: C++ with one `extern "C"` function whose parameters are named as the problem's tensors, or CUDA
+            C++ (.cu) with a comment that says how its kernels are started; that is judged on this machine's GPU.
         inputs: as for `optimize`.
         evaluation: as for `optimize`.
         dynamic: as for `optimize`.
@@ -98,7 +99,7 @@ def judge_kernel(
         raise UserError(f"there is no file {path}", f"`kernelwright show {source} --skeleton > kernel.cpp` starts one")
     captured = _captured(source, inputs, evaluation, dynamic, gradients, on_step)
     candidate = languages.candidate_from_file(captured.problem, path)
-    target = languages.detect_target()
+    target = languages.detect_target() if candidate.language == "cpp" else languages.detect_device_target()
     with Store(Path(out) / STORE if out else ":memory:") as store:
         return run.judge_candidate(
             captured.problem, candidate, target, store=store, policy=POLICIES[policy], on_event=on_event

@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import traceback
@@ -25,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright import api, capture, codec, doctor, environment, experts, languages, problems, report, run
-from kernelwright.console import Progress, admission_table, answer_tables, contender_table
+from kernelwright import analysis, api, capture, codec, doctor, environment, experts, languages, problems, report, run
+from kernelwright.console import Progress, admission_table, answer_tables, contender_table, graph_text
 from kernelwright.errors import KernelwrightError, UserError, fault_of_machine
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
@@ -34,7 +35,7 @@ from kernelwright.run import admitting
 from kernelwright.run.result import Result, verdict_of
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
-from kernelwright.types import Failure, Record
+from kernelwright.types import Candidate, Failure, Record
 
 VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
@@ -159,8 +160,9 @@ def judge_command(
 ) -> None:  # fmt: skip
     """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
 
-    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors.
-    `kernelwright show SOURCE --skeleton` prints one to start from. Exit status 0: it passed, 1: it did not.
+    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors, or CUDA C++
+    (.cu) with a line such as `// kernelwright-launch: NAME grid=128 block=256`. `kernelwright show SOURCE --skeleton`
+    (and `--language cuda`) prints one to start from. Exit status 0: it passed, 1: it did not.
     """
     with Progress(err) as progress:
         record = api.judge_kernel(
@@ -212,17 +214,20 @@ def problems_command(folder: Path | None, evaluation: bool, deadline: float, as_
 @source_options
 @click.option("--reference", is_flag=True, help="Print the reference's source.")
 @click.option("--graph", "show_graph", is_flag=True, help="Print the operator graph.")
-@click.option("--skeleton", is_flag=True, help="Print a C++ kernel file to start from.")
-def show(source: str, options: dict[str, Any], reference: bool, show_graph: bool, skeleton: bool) -> None:
+@click.option("--skeleton", is_flag=True, help="Print a kernel file to start from.")
+@click.option("--language", type=click.Choice(["cpp", "cuda"]), default="cpp", show_default=True, help="Of --skeleton.")
+def show(
+    source: str, options: dict[str, Any], reference: bool, show_graph: bool, skeleton: bool, language: str
+) -> None:
     """Show what SOURCE is: its tensors, and which experts can work on it."""
     with Progress(err) as progress:
         captured = capture.load(source, on_event=progress.step, **options)
     if reference:
         click.echo("\n".join(file.text for file in captured.problem.reference))
     elif skeleton:
-        click.echo(languages.skeleton(captured.problem))
+        click.echo(languages.skeleton(captured.problem, language=language))
     elif show_graph:
-        click.echo(_graph_text(captured))
+        click.echo(graph_text(captured))
     else:
         _print_problem(captured)
 
@@ -288,6 +293,44 @@ def doctor_command(store: Path | None, fresh: Path | None, as_json: bool) -> Non
             if finding.fix:
                 out.print(f"   fix: {finding.fix}", soft_wrap=True, markup=False)
     sys.exit(1 if any(finding.state == "missing" for finding in found) else 0)
+
+
+@cli.command(name="analyze", short_help="Say what a CUDA kernel's code is like, and what to try.")
+@click.argument("kernel", metavar="KERNEL")
+@click.option("--arch", "architecture", default="sm_90a", show_default=True, help="sm_80, sm_90a, sm_100 ...")
+@click.option("--block", type=click.IntRange(1, 1024), help="Threads of a block  [default: what the file says]")
+@click.option(
+    "--profile", "command", metavar="COMMAND", help="Profile the kernels that COMMAND launches with ncu, too."
+)
+@click.option("--out", "folder", type=click.Path(path_type=Path), help="The folder whose store holds the candidate.")
+@click.option("--json", "as_json", is_flag=True, help="Print the analysis as JSON.")
+def analyze_command(
+    kernel: str, architecture: str, block: int | None, command: str | None, folder: Path | None, as_json: bool
+) -> None:
+    """Say what KERNEL's code is like: registers, occupancy, instructions, accesses, and what to try.
+
+    KERNEL is a .cu file, which is compiled first, a .cubin, or the digest of a candidate in the store of --out.
+    Neither a GPU nor a driver is needed, except for --profile.
+    """
+    if folder:
+        with Store(folder / api.STORE, create=False) as store:
+            candidate = store.get(kernel)
+            if not isinstance(candidate, Candidate):
+                raise UserError(f"{kernel} is no candidate", "give a candidate's digest, as reports print it")
+            problem = store.get(candidate.problem)
+        found = analysis.analyze_candidate(problem, candidate, architecture=architecture)
+    else:
+        found = analysis.analyze(Path(kernel), architecture=architecture, block=block)
+    rules = analysis.profile(shlex.split(command)) if command else ()
+    if as_json:
+        data = codec.to_data(found)
+        click.echo(json.dumps({**data, "profile": codec.to_data(rules)} if command else data, indent=1))
+        return
+    for line in analysis.lines(found):
+        out.print(line, markup=False, soft_wrap=True)
+    for rule in rules:
+        gain = f"about {rule.speedup_percent:.0f} %: " if rule.speedup_percent else ""
+        out.print(f"ncu [{rule.name}] {rule.kernel}: {gain}{rule.text}", markup=False, soft_wrap=True)
 
 
 # ------------------------------------------------------------------------------ pieces
@@ -367,24 +410,6 @@ def _print_problem(captured: Capture) -> None:
             out.print(f"  {parameter.name}: {', '.join(map(str, parameter.values))}")
     for refusal in offer.refusals:
         out.print(f"not done: {refusal.subject}: {refusal.reason}", markup=False)
-
-
-def _graph_text(captured: Capture) -> str:
-    if captured.graph is None:
-        return f"no graph: {captured.reason}"
-    lines = []
-    for node in captured.graph.nodes:
-        shapes = ", ".join(f"{r.dtype}{list(r.shape)}" if r else "-" for r in node.results)
-        given = ", ".join(f"{name}={_argument_text(item)}" for name, item in node.arguments)
-        lines.append(f"{node.name} = {node.op}({given}) -> {shapes}")
-    return "\n".join([*lines, "return " + ", ".join(_argument_text(ref) for ref in captured.graph.outputs)])
-
-
-def _argument_text(item: object) -> str:
-    name = getattr(item, "name", None)
-    if name is not None:
-        return f"{name}[{item.index}]" if getattr(item, "index", 0) else str(name)  # type: ignore[attr-defined]
-    return f"[{', '.join(map(_argument_text, item))}]" if isinstance(item, tuple) else repr(item)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

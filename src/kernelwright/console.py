@@ -20,6 +20,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.graph import Capture
 from kernelwright.judge.admission import Admission
 from kernelwright.report import Contender, Line, contenders, noise_text
 from kernelwright.run.result import Event, Result, amount
@@ -226,3 +227,22 @@ def contender_table(rows: tuple[Contender, ...], *, width: int) -> Table:
         verdict = () if narrow else (Text(c.verdict, style=styles[c.verdict]),)
         table.add_row(c.name, *(cells[index] for index in kept), *verdict)
     return table
+
+
+def graph_text(captured: Capture) -> str:
+    """Returns the operator graph as text, one line for each call, or why there is none."""
+    if captured.graph is None:
+        return f"no graph: {captured.reason}"
+    lines = []
+    for node in captured.graph.nodes:
+        shapes = ", ".join(f"{r.dtype}{list(r.shape)}" if r else "-" for r in node.results)
+        given = ", ".join(f"{name}={_argument_text(item)}" for name, item in node.arguments)
+        lines.append(f"{node.name} = {node.op}({given}) -> {shapes}")
+    return "\n".join([*lines, "return " + ", ".join(_argument_text(ref) for ref in captured.graph.outputs)])
+
+
+def _argument_text(item: object) -> str:
+    name = getattr(item, "name", None)
+    if name is not None:
+        return f"{name}[{item.index}]" if getattr(item, "index", 0) else str(name)  # type: ignore[attr-defined]
+    return f"[{', '.join(map(_argument_text, item))}]" if isinstance(item, tuple) else repr(item)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from kernelwright import environment
+from kernelwright.languages import device_probe
 from kernelwright.store.salvage import examine
 from kernelwright.types import value
 
@@ -65,6 +66,7 @@ def findings(store: Path | None = None) -> tuple[Finding, ...]:
     """
     checks: tuple[Callable[[], Finding], ...] = (
         _system, _python, _compiler, _inspector, _torch, _headers, _lock, _processors, _memory, _cache, _gpu,
+        _nvrtc, *EXTRAS, _profiler,
     )  # fmt: skip
     found = tuple(check() for check in checks)
     return (*found, _store(store)) if store else found
@@ -215,10 +217,69 @@ def _cache() -> Finding:
     return Finding(subject="cache", state=state, found=f"{folder}, {free / 2**30:.0f} GiB free", fix=fix)
 
 
+def _nvrtc() -> Finding:
+    found = device_probe.toolchain()
+    if not found.nvrtc:
+        what = f"CUDA C++ cannot be compiled for any GPU ({found.fault})"
+        also = f"; nvcc {found.nvcc_version} can stand in" if found.nvcc else ""
+        return Finding(subject="NVRTC", state="optional", found=what + also, fix=device_probe.INSTALL)
+    if not found.bundled and not found.headers:
+        what = f"NVRTC {found.nvrtc}, but no CUDA headers: kernels with cuda_fp16.h and the like do not compile"
+        fix = f"{sys.executable} -m pip install 'nvidia-cuda-nvrtc>=13.3,<14'"
+        return Finding(subject="NVRTC", state="optional", found=what, fix=fix)
+    headers = "its own headers" if found.bundled else f"headers in {found.headers[0]}"
+    also = f"; nvcc {found.nvcc_version} at {found.nvcc}" if found.nvcc else "; no nvcc, and none is needed"
+    return Finding(subject="NVRTC", state="ok", found=f"NVRTC {found.nvrtc}, {headers}{also}")
+
+
+def _extra(subject: str, package: str, extra: str, gives: str) -> Callable[[], Finding]:
+    """A check for one optional package: what it gives, and the command that adds it."""
+
+    def check() -> Finding:
+        try:
+            found = f"{package} {importlib.metadata.version(package)}"
+        except importlib.metadata.PackageNotFoundError:
+            fix = f"{sys.executable} -m pip install 'kernelwright[{extra}]'"
+            return Finding(subject=subject, state="optional", found=f"not installed: {gives}", fix=fix)
+        return Finding(subject=subject, state="ok", found=found)
+
+    return check
+
+
+EXTRAS = (
+    _extra("nvdisasm", "nvidia-cuda-nvdisasm", "compile", "kernelwright analyze reads machine code with it"),
+    _extra("Triton", "triton", "triton", "kernels in Triton"),
+    _extra("cuTile", "cuda-tile", "tile", "kernels in cuTile Python"),
+    _extra("CuTe DSL", "nvidia-cutlass-dsl", "cute", "kernels in CuTe DSL, under NVIDIA's own licence"),
+    _extra("cuda.core", "cuda-core", "compile", "kernels are launched with it"),
+    _extra("NVML", "nvidia-ml-py", "gpu", "clocks, power and temperature beside every measurement"),
+    _extra("nvmath", "nvmath-python", "baselines", "vendor libraries with every algorithm tried, as baselines"),
+)
+
+
+def _profiler() -> Finding:
+    tools = [name for name in ("ncu", "compute-sanitizer") if shutil.which(name)]
+    missing = [name for name in ("ncu", "compute-sanitizer") if name not in tools]
+    if not missing:
+        return Finding(subject="profiler", state="ok", found=", ".join(tools))
+    lost = {"ncu": "no profiles (analyze --profile)", "compute-sanitizer": "no memory checks of GPU kernels"}
+    found = "; ".join(f"{name} is not on PATH: {lost[name]}" for name in missing)
+    return Finding(
+        subject="profiler", state="optional", found=found,
+        fix="install the CUDA toolkit's nsight-compute and cuda-sanitizer packages",
+    )  # fmt: skip
+
+
 def _gpu() -> Finding:
-    if Path("/dev/nvidiactl").exists():
-        return Finding(subject="GPU", state="ok", found="an NVIDIA driver is loaded")
-    return Finding(subject="GPU", state="optional", found="none: everything runs on the CPU")
+    answer = device_probe.device()
+    if answer.fault:
+        loaded = Path("/dev/nvidiactl").exists()
+        found = f"{'a driver is loaded, but' if loaded else 'none:'} {answer.fault}; problems can be run on the CPU"
+        fix = f"{sys.executable} -m pip install 'kernelwright[gpu]'" if loaded else ""
+        return Finding(subject="GPU", state="optional", found=found, fix=fix)
+    driver = f"driver {answer.driver_release or 'of unknown release'} for CUDA {answer.driver}"
+    memory = f"{answer.memory_bytes / 2**30:.0f} GiB"
+    return Finding(subject="GPU", state="ok", found=f"{answer.name}, {answer.architecture}, {memory}, {driver}")
 
 
 def _store(path: Path) -> Finding:

@@ -96,6 +96,11 @@ class Reference:
         self._fixed: tuple[object, ...] = ()
 
     @property
+    def has_backward(self) -> bool:
+        """Tells whether calls give gradients as well."""
+        return self._backward is not None
+
+    @property
     def namespace(self) -> python_types.ModuleType:
         """Returns what the reference's first file defines."""
         return self._module
@@ -427,7 +432,8 @@ def mostly_distinct(tensor: torch.Tensor) -> bool:
     if not tensor.is_floating_point() or not tensor.numel():
         return False
     flat = tensor.reshape(-1)
-    sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE)).long()]
+    # float32 would round the last place of a large tensor to one beyond it.
+    sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE), dtype=torch.float64).long()]
     # bfloat16 has few distinct values near 1, so that a quarter is already many.
     return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
 

@@ -9,6 +9,7 @@ from tests.judge.problems import problem_of
 
 from kernelwright.capture import gradients
 from kernelwright.errors import SourceError
+from kernelwright.graph import Ref
 from kernelwright.judge import Judge
 from kernelwright.judge.baselines import make_baseline
 from kernelwright.judge.draws import Draws
@@ -72,7 +73,7 @@ def test_what_has_no_gradient_is_refused(body: str, words: str) -> None:
 
 
 def test_a_name_that_has_no_gradient_is_refused() -> None:
-    with pytest.raises(SourceError, match="there is no gradient for 'mask'.*x, weight"):
+    with pytest.raises(SourceError, match=r"there is no gradient for 'mask'.*x, weight"):
         joint("return x.masked_fill(y > 0, 0.0) * self.weight", "mask", inputs="torch.randn(8, 64), torch.arange(64)")
 
 
@@ -95,7 +96,7 @@ def test_the_graph_of_both_passes_gives_what_the_reference_gives() -> None:
     graph, reason = gradients.trace(problem, reference, arguments)
     assert graph is not None, reason
     assert len(graph.outputs) == 3
-    named = {ref.name for node in graph.nodes for _, ref in node.arguments if hasattr(ref, "index")}
+    named = {item.name for node in graph.nodes for _, item in node.arguments if isinstance(item, Ref)}
     assert {"x", "grad_out", "weight"} <= named
 
 

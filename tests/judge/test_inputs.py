@@ -187,3 +187,9 @@ def test_rows_are_masked_among_nonfinite_values() -> None:
     empty = (drawn == float("-inf")).all(dim=1)
     assert bool(empty.any())
     assert int((drawn[:, 0] == float("-inf")).sum()) > int(empty.sum())
+
+
+def test_a_tensor_of_more_elements_than_float32_can_count_is_sampled_within_itself() -> None:
+    count = (1 << 25) - 1
+    tensor = torch.arange(1024, dtype=torch.float32).repeat(count // 1024 + 1)[:count].half()
+    assert is_free(replace(X, shape=(count,), dtype="float16"), tensor)

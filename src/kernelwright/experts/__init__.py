@@ -1,6 +1,6 @@
-"""Experts: from an operator graph to families of fast C++ candidates.
+"""Experts: from an operator graph to families of fast candidates: C++ for the CPU, CUDA C++ for a GPU.
 
-`templates` asks every expert of the table below. Each is a module with a function `propose(problem, graph,
+`templates` asks every expert of the target's table below. Each is a module with a function `propose(problem, graph,
 target)`, as `protocol.Expert` describes. Not here: judging, timing and searching.
 """
 
@@ -12,8 +12,8 @@ from kernelwright.experts.protocol import Expert, Proposals
 from kernelwright.graph import Graph
 from kernelwright.types import Problem, Refusal, Target, Template
 
-EXPERTS = ("loops", "window", "attention", "topk", "bag")
-"""Modules of this package, in the order in which they are asked."""
+EXPERTS = {"cpu": ("loops", "window", "attention", "topk", "bag"), "cuda": ("gpu.cuda",)}
+"""Modules of this package by the target's kind, in the order in which they are asked."""
 MOST_NODES = 400
 """Operators of the largest graph that is tried: the loop expert's time grows with the cube of it (160 layer norms
 of 4 operators took 9.5 s in 2026), and so large a program is to be cut into kernels first."""
@@ -30,7 +30,7 @@ def templates(problem: Problem, graph: Graph, *, target: Target) -> Proposals:
         return Proposals(templates=(), refusals=(Refusal(subject=problem.name, reason=f"{reason}; give it in parts"),))
     found: list[Template] = []
     refused: list[Refusal] = []
-    for name in EXPERTS:
+    for name in EXPERTS[target.kind]:
         expert: Expert = import_module(f"{__name__}.{name}")
         answer = expert.propose(problem, graph, target)
         if isinstance(answer, Refusal):

@@ -19,8 +19,8 @@ class Expert(Protocol):
 
     Covers: deciding from the graph alone, never from a problem's name; pure and quick (well under a second),
     without a compiler, without a framework. A template's `emit` returns a Candidate with
-    `problem=digest(problem)`, `language="cpp"`, `template=<the template's name>`, `point=point` and
-    `author="expert"`; the first source is `kernel.cpp`, the second `simd.hpp` (see `simd_header`).
+    `problem=digest(problem)`, `language` (`cpp`, `cuda`), `template=<the template's name>`, `point=point` and
+    `author="expert"`; the first source is the kernel, the second the header that it includes.
     Does not cover: whether the candidate is right or quick; only the judge says that.
     """
 

@@ -16,7 +16,7 @@ COSTS = {
     **dict.fromkeys(("div", "sqrt", "rsqrt", "reciprocal"), 5),
 }
 """Vector operations, roughly; everything else counts 1."""
-THRESHOLDS = {"none": 10**9, "costly": 8, "all": 3}
+THRESHOLDS = {"none": 10**9, "costly": 8, "all": 3, "registers": 1}
 
 
 @dataclass(frozen=True)

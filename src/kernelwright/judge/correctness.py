@@ -113,6 +113,7 @@ class FloatBound:
         terms: float,
         finer: Callable[[], torch.Tensor] | None = None,
         closer: bool = False,
+        jittered: bool = False,
     ) -> None:
         self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
         self.truth = truth.reshape(-1).double()
@@ -139,7 +140,10 @@ class FloatBound:
         by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 6.0 * moved)
         self.table = torch.maximum(by_group[self._group], floor)
         factor = min(6.0 * root * (1.0 if closer else ILL_LUCK), MOST_ILL)
-        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, factor, finer, closer=closer)
+        unlike = CLOSER_UNLIKE if closer else UNLIKE_SMOOTH
+        self._ill, self._ill_allowed = self._ill_conditioned(
+            nearby, typical, factor, finer, unlike, always=closer or jittered
+        )
         low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
         low[0] = floor[0]
         self._rms_allowed = torch.maximum(
@@ -254,17 +258,18 @@ class FloatBound:
         typical: torch.Tensor,
         factor: float,
         finer: Callable[[], torch.Tensor] | None,
+        from_here: float,
         *,
-        closer: bool,
+        always: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the elements that may err by `factor` times their own change, and how much that is."""
         none = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.float64)
-        if not nearby or (len(self.truth) < RARE_FROM and not closer):
+        if not nearby or (len(self.truth) < RARE_FROM and not always):
             return none
         sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
         ordered, places = sizes.sort()
         rare = torch.zeros(len(sizes), dtype=torch.bool)
-        rare[places] = ordered.cumsum(0) <= RARE_SHARE * len(self.truth)
+        rare[places] = (ordered.cumsum(0) <= RARE_SHARE * len(self.truth)) & (len(self.truth) >= RARE_FROM)
         change = torch.zeros_like(self.truth)
         for other in nearby:
             torch.maximum(change, (other.reshape(-1).double() - self.truth).abs_().nan_to_num_(0.0, 0.0), out=change)
@@ -273,12 +278,11 @@ class FloatBound:
         many = len(self.truth) >= RARE_FROM
         eligible = (rare[group] | self._scattered()[index]) & many
         unlike = change > UNLIKE * typical[group]
-        few = many and int(unlike.sum()) <= UNLIKE_SHARE * len(change)
-        if few:
+        few = int(unlike.sum()) <= UNLIKE_SHARE * len(change)
+        if many and few:
             eligible |= unlike
-        if finer and (closer or not few):
-            from_here = (CLOSER_UNLIKE if closer else UNLIKE_SMOOTH) * typical[group]
-            eligible |= (change > from_here) & self._smooth(nearby[0], finer())
+        if finer and (always or not few):
+            eligible |= (change > from_here * typical[group]) & self._smooth(nearby[0], finer())
         change *= factor
         found = (eligible & (change > self.table[index])).nonzero().flatten()
         return found, change[found]
@@ -395,6 +399,7 @@ def bounds_for(
                     nearby=moved,
                     rule=problem.tolerance,
                     terms=fan_in[index],
+                    jittered=bool(problem.gradients),
                     finer=(lambda i=index: finer()[i]) if finer else None,  # type: ignore[misc]
                     closer=closer,
                 )

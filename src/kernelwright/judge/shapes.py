@@ -52,7 +52,7 @@ def _prime(axis: Axis, rng: np.random.Generator) -> int:
 
 
 def _above(axis: Axis, rng: np.random.Generator) -> int:
-    return _chosen(axis, rng, lambda n: n % 64 == 1)
+    return _chosen(axis, rng, lambda n: n % 64 == 1 and n > 1)
 
 
 def _below(axis: Axis, rng: np.random.Generator) -> int:

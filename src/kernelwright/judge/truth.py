@@ -29,6 +29,31 @@ class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*(_wide(item) for item in args), **kwargs)
 
 
+class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While active, every result is changed by a relative amount at random, as rounding would.
+
+    A backward pass subtracts numbers that are equal in exact arithmetic (a softmax whose row is one-hot): what a
+    right kernel leaves of them depends on its roundings, and no change of the inputs shows it.
+    """
+
+    def __init__(self, relative: float, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._relative = relative
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if any(returned.alias_info is not None for returned in func._schema.returns):
+            return result  # a view, or written in place: no new numbers
+        if isinstance(result, tuple | list):
+            return type(result)(nudge(t, self._relative, self._generator) if _is_wide(t) else t for t in result)
+        return nudge(result, self._relative, self._generator) if _is_wide(result) else result
+
+
+def _is_wide(item: object) -> bool:
+    return isinstance(item, torch.Tensor) and item.dtype is torch.float64
+
+
 def _wide(item: Any) -> Any:
     if isinstance(item, torch.dtype):
         return torch.float64 if item in NARROW else item
@@ -85,6 +110,8 @@ class Truth:
     ) -> tuple[torch.Tensor, ...]:
         """Returns the truth for inputs and parameters each changed by about one rounding.
 
+        Of a backward pass the results in between as well (see Jittered).
+
         Args:
             inputs: of the reference.
             parameters: of the reference.
@@ -94,9 +121,12 @@ class Truth:
         """
         generator = torch.Generator().manual_seed(seed)
         move = untie if untied else nudge
-        return self.exact(
-            [move(t, relative, generator) for t in inputs], [move(t, relative, generator) for t in parameters]
-        )
+        moved = [move(t, relative, generator) for t in inputs]
+        state = [move(t, relative, generator) for t in parameters]
+        if not self._reference.has_backward:
+            return self.exact(moved, state)
+        with Jittered(relative, seed):
+            return self.exact(moved, state)
 
 
 def untie(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:

@@ -4,6 +4,8 @@ Not here: loading an artifact, which only the judge's runner does.
 """
 
 from kernelwright.languages.builder import Builder
+from kernelwright.languages.device_target import detect_device_target
+from kernelwright.languages.devices import cuda_target
 from kernelwright.languages.hardware import detect_target
 from kernelwright.languages.kernel_file import candidate_from_file, skeleton
 from kernelwright.languages.plan import check_plan
@@ -15,6 +17,8 @@ __all__ = [
     "build_program",
     "candidate_from_file",
     "check_plan",
+    "cuda_target",
+    "detect_device_target",
     "detect_target",
     "load",
     "names",

@@ -14,7 +14,6 @@ from types import TracebackType
 from kernelwright.errors import KernelwrightError, UserError, WorkerDied
 from kernelwright.languages import cache, table
 from kernelwright.languages.hardware import find_compiler
-from kernelwright.languages.plan import check_plan
 from kernelwright.process import DeadlineExceeded, Worker
 from kernelwright.types import Artifact, Candidate, Failure, Problem, Target, digest
 
@@ -38,12 +37,13 @@ class Builder:
         deadline_s: a worker that takes longer for one candidate is killed.
 
     Raises:
-        MissingTool: when there is no C++ compiler.
+        MissingTool: when the target is a CPU and there is no C++ compiler.
         UserError: when the cache's folder cannot be made.
     """
 
     def __init__(self, target: Target, *, workers: int | None = None, deadline_s: float = DEADLINE_S) -> None:
-        find_compiler()
+        if target.kind == "cpu":
+            find_compiler()
         cache.prepare(cache.folder())
         self.target = target
         self.count = max(1, workers if workers is not None else target.threads)
@@ -77,8 +77,6 @@ class Builder:
 
     def _known(self, problem: Problem, candidate: Candidate) -> Outcome | str:
         """What can be said without a worker, or the key of the build."""
-        if fault := check_plan(problem, candidate):
-            return fault
         if candidate.problem != digest(problem):
             message = "the candidate was made for another problem; make it again from this one"
             return Failure(stage="plan", kind="problem", message=message)

@@ -23,6 +23,9 @@ from kernelwright.languages.diagnostics import UNSTABLE
 from kernelwright.types import Artifact, Candidate, Failure, digest, replace
 
 LIBRARY = "lib.so"
+CUBIN = "kernel.cubin"
+BLOBS = (LIBRARY, CUBIN)
+"""What an artifact's file is called: a library for the CPU, or code for a device."""
 OUTCOME = "artifact.json"
 CAP_BYTES = 1 << 30
 KEEP_S = 3600.0
@@ -57,16 +60,12 @@ def find(key: str, candidate: Candidate) -> Artifact | Failure | None:
     if isinstance(known, Failure):
         _touch(outcome)
         return known
-    library = place / LIBRARY
-    try:
-        whole = isinstance(known, Artifact) and known.key == key and blob_digest(library) == known.blob
-    except OSError:
-        whole = False
-    if not whole:
+    if not isinstance(known, Artifact) or known.key != key or not _is_blob(place, known):
         _discard(place)
         return None
     _touch(outcome)
-    return for_candidate(replace(known, path=str(library), cached=True), candidate)
+    path = str(place / Path(known.path).name)
+    return for_candidate(replace(known, path=path, cached=True), candidate)
 
 
 def for_candidate(artifact: Artifact, candidate: Candidate) -> Artifact:
@@ -80,15 +79,17 @@ def keep(key: str, outcome: Artifact | Failure, made: Path) -> Artifact | Failur
     Args:
         key: its identity.
         outcome: what came out; failures that depend on the machine's present state are not kept.
-        made: the private folder; an artifact's library is `made/lib.so`.
+        made: the private folder; an artifact's file is
+            `made/lib.so` or `made/kernel.cubin`, as its path says.
     """
     if isinstance(outcome, Failure) and outcome.kind in UNSTABLE:
         return outcome
     place = folder() / _name(key)
-    final = replace(outcome, path=str(place / LIBRARY)) if isinstance(outcome, Artifact) else outcome
+    final = replace(outcome, path=str(place / Path(outcome.path).name)) if isinstance(outcome, Artifact) else outcome
     with private_folder() as whole:
         if isinstance(outcome, Artifact):
-            os.replace(made / LIBRARY, whole / LIBRARY)
+            name = Path(outcome.path).name
+            os.replace(made / name, whole / name)
         (whole / OUTCOME).write_text(codec.dumps(final))
         for _ in range(3):
             try:
@@ -149,8 +150,17 @@ def _is_whole(place: Path, final: Artifact | Failure) -> bool:
         return (place / OUTCOME).exists()
     try:
         known = codec.loads((place / OUTCOME).read_text())
-        return isinstance(known, Artifact) and blob_digest(place / LIBRARY) == known.blob == final.blob
+        return isinstance(known, Artifact) and known.blob == final.blob and _is_blob(place, known)
     except UNREADABLE:
+        return False
+
+
+def _is_blob(place: Path, known: Artifact) -> bool:
+    """Whether an artifact's file lies in its folder, whole; a name that is none of ours is not looked for."""
+    name = Path(known.path).name
+    try:
+        return name in BLOBS and blob_digest(place / name) == known.blob
+    except OSError:
         return False
 
 

@@ -1,4 +1,4 @@
-"""What C++ source may contain, checked before the compiler sees it and again after preprocessing.
+"""What C++ and CUDA C++ source may contain, checked before the compiler sees it and again after preprocessing.
 
 **Covers**: paths and sizes of the files; directives (an allow-list: no #line, #embed, #import,
 #include_next, no computed include); includes (own files, and an allow-list of standard headers,
@@ -58,6 +58,32 @@ SPLICE = re.compile(r"\\[ \t\f\v\r]*\n")
 MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)')
 
 
+class Rules(NamedTuple):
+    """What differs between the languages that this gate serves."""
+
+    headers: frozenset[str]
+    """Standard headers that may be included."""
+    folders: tuple[str, ...]
+    """Beginnings of further headers' names: `cuda/`."""
+    extensions: tuple[str, ...]
+    """How the names of source files end."""
+    advice: str
+    """Which headers there are, for a message."""
+
+    def knows(self, name: str) -> bool:
+        """Returns whether a header may be included."""
+        return name in self.headers or name.startswith(self.folders)
+
+
+CPP = Rules(
+    headers=HEADERS,
+    folders=(),
+    extensions=EXTENSIONS,
+    advice="headers without input, output or threads, such as <cmath>, <cstdint>, <algorithm>, <vector>, "
+    "<immintrin.h>, <omp.h>",
+)
+
+
 class Token(NamedTuple):
     """One token of C++ text, with the line that it stands on."""
 
@@ -92,7 +118,7 @@ def _splice(text: str) -> tuple[str, list[int]]:
     return "".join(parts), starts
 
 
-def check_sources(sources: tuple[SourceFile, ...]) -> Failure | None:
+def check_sources(sources: tuple[SourceFile, ...], *, rules: Rules = CPP) -> Failure | None:
     """Returns why these files may not be compiled, None where they may."""
     if not sources:
         return _refuse("source", "the candidate has no source file")
@@ -100,16 +126,16 @@ def check_sources(sources: tuple[SourceFile, ...]) -> Failure | None:
         return _refuse("source", f"the sources are larger than {TOTAL_LIMIT_BYTES} bytes together")
     carried: set[str] = set()
     for source in sources:
-        if not PATH.fullmatch(source.path) or ".." in source.path or not source.path.endswith(EXTENSIONS):
-            known = ", ".join(EXTENSIONS)
+        if not PATH.fullmatch(source.path) or ".." in source.path or not source.path.endswith(rules.extensions):
+            known = ", ".join(rules.extensions)
             return _refuse("source", f"{source.path!r} is no usable file name: relative, no '..', ending in {known}")
         if source.path in carried:
             return _refuse("source", f"the candidate has two files named {source.path!r}")
         carried.add(source.path)
-    return next((fault for source in sources if (fault := _check_file(source, carried))), None)
+    return next((fault for source in sources if (fault := _check_file(source, carried, rules))), None)
 
 
-def _check_file(source: SourceFile, carried: set[str]) -> Failure | None:
+def _check_file(source: SourceFile, carried: set[str], rules: Rules) -> Failure | None:
     if bad := re.search(r"[\x00-\x08\x0e-\x1f\x7f]", source.text):
         line = source.text.count("\n", 0, bad.start()) + 1
         return _refuse("source", f"a control character (code {ord(bad[0])}) in the source", f"{source.path}:{line}")
@@ -121,7 +147,7 @@ def _check_file(source: SourceFile, carried: set[str]) -> Failure | None:
             return _refuse("source", "a raw string; kernels need none", where)
         if token.text in HASHES and at_start:
             rest = joined[token.offset + len(token.text) :].split("\n", 1)[0]
-            if fault := _check_directive(rest, source.path, carried, where):
+            if fault := _check_directive(rest, source.path, carried, where, rules):
                 return fault
             stringifies = bool(FUNCTION_MACRO.match(rest))
         elif token.text in HASHES and not stringifies:
@@ -132,7 +158,7 @@ def _check_file(source: SourceFile, carried: set[str]) -> Failure | None:
     return None
 
 
-def _check_directive(rest: str, path: str, carried: set[str], where: str) -> Failure | None:
+def _check_directive(rest: str, path: str, carried: set[str], where: str, rules: Rules) -> Failure | None:
     rest = re.sub(r"/\*.*?(?:\*/|$)", " ", rest)
     found = re.match(r"\s*(\w*)\s*(.*)", rest)
     word, argument = (found[1], found[2].strip()) if found else ("", "")
@@ -142,10 +168,10 @@ def _check_directive(rest: str, path: str, carried: set[str], where: str) -> Fai
         return _refuse("directive", f"#pragma {argument[:60]!r} is not for kernels", where)
     if word in ("if", "elif") and re.search(r"__has_(include|embed)\w*\s*\(\s*[\"<]\s*(/|[^\">]*\.\.)", argument):
         return _refuse("include", "__has_include may only ask for standard headers", where)
-    return _check_include(argument, path, carried, where) if word == "include" else None
+    return _check_include(argument, path, carried, where, rules) if word == "include" else None
 
 
-def _check_include(argument: str, path: str, carried: set[str], where: str) -> Failure | None:
+def _check_include(argument: str, path: str, carried: set[str], where: str, rules: Rules) -> Failure | None:
     found = re.match(r"(?:<([^>]*)>|\"([^\"]*)\")\s*(//.*)?$", argument)
     if not found:
         return _refuse("include", f'#include {argument[:60]}: write the header\'s name out, as <...> or "..."', where)
@@ -154,15 +180,14 @@ def _check_include(argument: str, path: str, carried: set[str], where: str) -> F
         folder = path.rpartition("/")[0]
         if name in carried or (folder and f"{folder}/{name}" in carried):
             return None
-    if name in HEADERS:
+    if rules.knows(name) and ".." not in name:
         return None
     if name.startswith("/") or ".." in name or "\\" in name:
         return _refuse("include", f"#include of {name!r}: absolute paths and '..' are refused", where)
     own = ", ".join(sorted(carried - {path})) or "none"
     return _refuse(
         "include",
-        f"#include of {name!r} is not allowed: a kernel may include its own files ({own}) and headers without input, "
-        "output or threads, such as <cmath>, <cstdint>, <algorithm>, <vector>, <immintrin.h>, <omp.h>",
+        f"#include of {name!r} is not allowed: a kernel may include its own files ({own}) and {rules.advice}",
         where,
     )
 

@@ -1,4 +1,4 @@
-"""A kernel that a person wrote: one `.cpp` file becomes a candidate.
+"""A kernel that a person wrote: one `.cpp` or `.cu` file becomes a candidate (for `.cu` see device_file.py).
 
 The launch plan is inferred where the file has exactly one `extern "C"` function whose parameters
 are the problem's tensors by name. Otherwise the file says it, in a comment anywhere in it:
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelwright.errors import UserError
-from kernelwright.languages import gate
+from kernelwright.languages import device_file, gate
 from kernelwright.languages.plan import ELEMENT_BYTES, check_plan, element_ctype, pointer_ctype, signature
 from kernelwright.types import (
     Binding,
@@ -43,6 +43,7 @@ from kernelwright.types import (
     digest,
 )
 
+DEVICE_SUFFIX = ".cu"
 PLAN_MARK = "kernelwright-plan:"
 LOCAL_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 FUNCTION = re.compile(r'extern\s+"C"\s+([^;{}()"]*?)\b([A-Za-z_]\w*)\s*\(([^()]*)\)\s*(?:noexcept\s*)?\{')
@@ -63,14 +64,19 @@ class _Function(NamedTuple):
 
 
 def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
-    """Returns the candidate that a C++ file describes, with the local files that it includes.
+    """Returns the candidate that a C++ or CUDA file describes, with the local files that it includes.
 
     Raises:
         UserError: when there is no such file, or its plan cannot be inferred or is wrong; the fix
             lists the problem's tensors with their C types and shows a signature that works.
     """
     file = Path(path)
-    sources = _sources(file)
+    sources = sources_of(file)
+    if file.suffix == DEVICE_SUFFIX:
+        plan, options = device_file.plan_of(sources[0], problem)
+        return Candidate(
+            problem=digest(problem), language="cuda", sources=sources, plan=plan, options=options, author="person"
+        )
     given = _given_plan(sources[0], problem)
     options = _options(given.get("options", {}), sources[0].path, problem)
     if "steps" in given:
@@ -85,8 +91,10 @@ def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
     return candidate
 
 
-def skeleton(problem: Problem) -> str:
+def skeleton(problem: Problem, *, language: str = "cpp") -> str:
     """Returns a kernel file for a problem that compiles, does nothing yet, and shows every name and shape."""
+    if language == "cuda":
+        return device_file.skeleton(problem)
     name = "kw_" + re.sub(r"\W", "_", problem.name)
     parameters = ",\n".join(f"    {_spaced(pointer_ctype(t))}{t.name}" for t in problem.arguments)
     shapes = "\n".join(f"// {t.name}: {t.dtype}[{', '.join(_dims(problem, t))}], {t.role}" for t in problem.arguments)
@@ -121,10 +129,15 @@ def _spaced(ctype: str) -> str:
     return f"{ctype} __restrict__ "
 
 
-def _sources(file: Path) -> tuple[SourceFile, ...]:
-    """The file and, depth first, each local file that it includes; paths relative to its folder."""
-    if file.suffix not in (".cpp", ".cc", ".cxx"):
-        raise UserError(f"{file} is no C++ source", "give a kernel as a .cpp file")
+def sources_of(file: Path) -> tuple[SourceFile, ...]:
+    """Returns a kernel file and, depth first, each local file that it includes; paths relative to its folder.
+
+    Raises:
+        UserError: when one cannot be read, or is no source.
+    """
+    device = file.suffix == DEVICE_SUFFIX
+    if file.suffix not in (".cpp", ".cc", ".cxx") and not device:
+        raise UserError(f"{file} is no C++ and no CUDA source", "give a kernel as a .cpp or .cu file")
     found: dict[str, SourceFile] = {}
     todo = [file.name]
     while todo:
@@ -135,10 +148,11 @@ def _sources(file: Path) -> tuple[SourceFile, ...]:
         found[name] = SourceFile(path=name, text=text)
         for included in LOCAL_INCLUDE.findall(text):
             near = Path(name).parent / included
-            here = [p for p in (near.as_posix(), included) if ".." not in p and (file.parent / p).is_file()]
+            inside = [p for p in (near.as_posix(), included) if ".." not in p and not p.startswith("/")]
+            here = [p for p in inside if (file.parent / p).is_file()]
             if here:
                 todo.append(here[0])
-            elif included not in gate.HEADERS:
+            elif not device and included not in gate.HEADERS:
                 fix = f"put it beside {file.name}, or below its folder"
                 raise UserError(f'{file.parent / name} includes "{included}", which cannot be found', fix)
     return tuple(found.values())

@@ -68,7 +68,7 @@ def check_plan(problem: Problem, candidate: Candidate) -> Failure | None:
     """
     message = (
         _problem_fault(problem, candidate)
-        or _workspace_fault(problem, candidate.plan.workspaces)
+        or workspace_fault(problem, candidate.plan.workspaces)
         or _steps_fault(problem, candidate)
         or _coverage_fault(problem, candidate)
     )
@@ -84,7 +84,8 @@ def _problem_fault(problem: Problem, candidate: Candidate) -> str:
     return ""
 
 
-def _workspace_fault(problem: Problem, workspaces: tuple[Workspace, ...]) -> str:
+def workspace_fault(problem: Problem, workspaces: tuple[Workspace, ...]) -> str:
+    """Returns what is wrong with a plan's workspaces as such, empty where nothing is."""
     seen = {tensor.name for tensor in problem.arguments}
     for workspace in workspaces:
         where = f"workspace {workspace.name!r}"
@@ -130,7 +131,7 @@ def _steps_fault(problem: Problem, candidate: Candidate) -> str:
 def _binding_fault(problem: Problem, workspaces: tuple[Workspace, ...], binding: Binding) -> str:
     kind: str = binding.kind  # what arrives from another process is not held to the annotation
     if kind == "scalar":
-        return _scalar_fault(binding)
+        return scalar_fault(binding)
     if binding.scalar is not None:
         return f"is a {binding.kind} and cannot carry the value {binding.scalar!r}"
     if kind == "tensor":
@@ -172,7 +173,8 @@ def _tensor_fault(tensor: TensorSpec, ctype: str) -> str:
     return ""
 
 
-def _scalar_fault(binding: Binding) -> str:
+def scalar_fault(binding: Binding) -> str:
+    """Returns why a scalar's value does not fit its C type, empty where it does."""
     number, ctype = binding.scalar, binding.ctype
     if not is_identifier(binding.name):
         return "has a name that is no C identifier"

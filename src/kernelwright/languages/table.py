@@ -16,7 +16,10 @@ from kernelwright.errors import UserError
 from kernelwright.types import Artifact, Candidate, Failure, Problem, Target
 
 GROUP = "kernelwright.languages"
-BUILT_IN = (EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),)
+BUILT_IN = (
+    EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),
+    EntryPoint("cuda", "kernelwright.languages.cuda:Cuda", GROUP),
+)
 """In order of priority: a plug-in cannot take a built-in language's name."""
 
 

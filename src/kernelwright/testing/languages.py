@@ -24,11 +24,13 @@ from kernelwright.types import (
     Binding,
     Candidate,
     Failure,
+    Launch,
     LaunchPlan,
     OptionValue,
     Problem,
     SourceFile,
     Step,
+    Target,
     TensorSpec,
     Workload,
     digest,
@@ -56,15 +58,22 @@ def scale_problem() -> Problem:
     )
 
 
-def scale_candidate(language: str, text: str, *, options: tuple[tuple[str, OptionValue], ...] = ()) -> Candidate:
-    """Returns a candidate for `scale_problem` with one step: scale(x, weight, out, n)."""
+def scale_candidate(
+    language: str,
+    text: str,
+    *,
+    options: tuple[tuple[str, OptionValue], ...] = (),
+    path: str = "kernel.cpp",
+    launch: Launch | None = None,
+) -> Candidate:
+    """Returns a candidate for `scale_problem` with one step: scale(x, weight, out, n), n an int64_t."""
     arguments = tuple(Binding(kind="tensor", name=name, ctype="float") for name in ("x", "weight", "out"))
     number = Binding(kind="scalar", name="n", ctype="int64_t", scalar=SIZE)
     return Candidate(
         problem=digest(scale_problem()),
         language=language,
-        sources=(SourceFile(path="kernel.cpp", text=text),),
-        plan=LaunchPlan(steps=(Step(symbol="scale", arguments=(*arguments, number)),)),
+        sources=(SourceFile(path=path, text=text),),
+        plan=LaunchPlan(steps=(Step(symbol="scale", arguments=(*arguments, number), launch=launch),)),
         options=options,
     )
 
@@ -76,10 +85,18 @@ class LanguageSuite:
     options, plans and sources by name, bounded time, builders at once, killed workers, Ctrl-C.
     **Does not cover**: what the built code computes (a subclass's `check_artifact`) and how it is inspected.
 
-    A subclass gives the language's name and texts; each is a kernel `scale(x, weight, out, n)`.
+    A subclass gives the language's name and texts; each is a kernel `scale(x, weight, out, n)`. A language of a device
+    also says how that is launched and for which target it is built; its `check_artifact` reads the binary, since
+    there may be no device.
     """
 
     language: str
+    path: str = "kernel.cpp"
+    """The source file's name."""
+    comment: str = "//"
+    """What begins a comment."""
+    launch: Launch | None = None
+    """How a device's kernel is started."""
     good: str
     broken: tuple[str, int]
     """A text that does not compile, and the line that must be named."""
@@ -104,8 +121,18 @@ class LanguageSuite:
     @classmethod
     def builder(cls, _home: Path) -> Iterator[Builder]:
         """A builder with two workers and an empty cache of its own."""
-        with Builder(detect_target(), workers=2) as builder:
+        with Builder(cls.target(), workers=2) as builder:
             yield builder
+
+    @classmethod
+    def target(cls) -> Target:
+        """Returns what artifacts are built for: this machine's CPU."""
+        return detect_target()
+
+    def candidate(self, text: str, **options: OptionValue) -> Candidate:
+        """Returns the candidate of one text."""
+        given = tuple(options.items())
+        return scale_candidate(self.language, text, options=given, path=self.path, launch=self.launch)
 
     def check_artifact(self, artifact: Artifact) -> None:
         """Asserts that an artifact computes out = x * weight; to be overridden."""
@@ -113,8 +140,7 @@ class LanguageSuite:
 
     def build(self, builder: Builder, text: str, **options: OptionValue) -> Artifact | Failure:
         """Returns what becomes of one text."""
-        candidate = scale_candidate(self.language, text, options=tuple(options.items()))
-        return builder.build(scale_problem(), (candidate,))[0]
+        return builder.build(scale_problem(), (self.candidate(text, **options),))[0]
 
     def built(self, builder: Builder, text: str, **options: OptionValue) -> Artifact:
         """Returns the artifact of a text that must build."""
@@ -131,7 +157,7 @@ class LanguageSuite:
     def test_good_kernel_builds_and_computes(self, builder: Builder) -> None:
         """An honest kernel builds, its blob is what its digest says, and it computes."""
         artifact = self.built(builder, self.good)
-        assert artifact.candidate == digest(scale_candidate(self.language, self.good))
+        assert artifact.candidate == digest(self.candidate(self.good))
         assert artifact.blob == cache.blob_digest(Path(artifact.path))
         self.check_artifact(artifact)
 
@@ -143,11 +169,9 @@ class LanguageSuite:
 
     def test_order_and_duplicates_are_kept(self, builder: Builder) -> None:
         """Outcomes stand where their candidates stood."""
-        good, other = (
-            scale_candidate(self.language, self.good),
-            scale_candidate(self.language, self.good, options=(self.option,)),
-        )
-        bad = scale_candidate(self.language, self.broken[0])
+        name, chosen = self.option
+        good, other = self.candidate(self.good), self.candidate(self.good, **{name: chosen})
+        bad = self.candidate(self.broken[0])
         outcomes = builder.build(scale_problem(), (bad, good, other, good, bad))
         kinds = [type(outcome) for outcome in outcomes]
         assert kinds == [Failure, Artifact, Artifact, Artifact, Failure]
@@ -176,7 +200,7 @@ class LanguageSuite:
         text, line = self.broken
         failure = self.refused(builder, text)
         assert (failure.stage, failure.kind) == ("build", "syntax")
-        assert failure.location == f"kernel.cpp:{line}"
+        assert failure.location == f"{self.path}:{line}"
         assert failure.message in failure.detail
 
     def test_mismatch_of_plan_and_source_names_the_argument(self, builder: Builder) -> None:
@@ -184,7 +208,7 @@ class LanguageSuite:
         failure = self.refused(builder, self.mismatched)
         assert (failure.stage, failure.kind) == ("build", "type")
         assert "'out'" in failure.message
-        assert failure.location.startswith("kernel.cpp:")
+        assert failure.location.startswith(f"{self.path}:")
 
     def test_unknown_option_is_refused_by_name(self, builder: Builder) -> None:
         """An unknown option is refused, and the known ones are listed."""
@@ -200,7 +224,7 @@ class LanguageSuite:
 
     def test_wrong_plan_is_refused_by_name(self, builder: Builder) -> None:
         """A misspelt tensor is named together with those that exist."""
-        candidate = scale_candidate(self.language, self.good)
+        candidate = self.candidate(self.good)
         step = candidate.plan.steps[0]
         wrong = replace(step.arguments[1], name="weigth")
         plan = LaunchPlan(steps=(replace(step, arguments=(step.arguments[0], wrong, *step.arguments[2:])),))
@@ -217,11 +241,11 @@ class LanguageSuite:
         failure = self.refused(builder, text)
         assert failure.stage == "build"
         assert word in failure.message
-        assert failure.location.startswith("kernel.cpp:")
+        assert failure.location.startswith(f"{self.path}:")
 
     def test_endless_compilation_is_killed_and_the_builder_goes_on(self, builder: Builder) -> None:
         """A build ends at its deadline, with everything it started."""
-        with Builder(detect_target(), workers=1, deadline_s=5.0) as impatient:
+        with Builder(self.target(), workers=1, deadline_s=5.0) as impatient:
             failure = self.refused(impatient, self.endless)
             assert failure.kind == "timeout"
             self.built(impatient, self.good)
@@ -232,15 +256,15 @@ class LanguageSuite:
 
     def test_killed_worker_is_replaced(self, builder: Builder) -> None:
         """One dead worker costs nothing."""
-        with Builder(detect_target(), workers=1) as one:
+        with Builder(self.target(), workers=1) as one:
             timer = threading.Thread(target=_kill_first_worker, args=(one, 1))
             timer.start()
-            self.built(one, self.good + "\n// replaced\n")
+            self.built(one, f"{self.good}\n{self.comment} replaced\n")
             timer.join()
 
     def test_candidate_that_kills_workers_twice_is_a_failure(self, builder: Builder) -> None:
         """A candidate whose workers die is given up, and the next one builds."""
-        with Builder(detect_target(), workers=1) as one:
+        with Builder(self.target(), workers=1) as one:
             timer = threading.Thread(target=_kill_first_worker, args=(one, 2))
             timer.start()
             failure = self.refused(one, self.endless)
@@ -250,11 +274,11 @@ class LanguageSuite:
 
     def test_two_builders_at_once_agree(self, builder: Builder) -> None:
         """Builders that build the same thing at once end with one result."""
-        text = self.good + "\n// two builders\n"
+        text = f"{self.good}\n{self.comment} two builders\n"
         outcomes: list[Artifact | Failure] = []
 
         def work() -> None:
-            with Builder(detect_target(), workers=1) as mine:
+            with Builder(self.target(), workers=1) as mine:
                 outcomes.append(self.build(mine, text))
 
         threads = [threading.Thread(target=work) for _ in range(2)]

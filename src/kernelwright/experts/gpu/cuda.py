@@ -1,0 +1,161 @@
+"""The loop expert for CUDA: the same fused loop nests as on the CPU, one kernel for each.
+
+Covers: every graph whose operators are in the readers' tables (experts/read*.py), of any shape.
+Does not cover: products of matrices, convolutions, sorting, and whatever else has no reader; those are refused by name.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from pathlib import Path
+
+from kernelwright.experts import tensors as t
+from kernelwright.experts.expression import CTYPES
+from kernelwright.experts.frame import Loops
+from kernelwright.experts.gpu.kernel import SIZES, Settings, Writer
+from kernelwright.experts.gpu.printer import BUFFERS, buffer_name
+from kernelwright.experts.loops import READERS, buffers_of, check_integers
+from kernelwright.experts.protocol import Answer
+from kernelwright.experts.read import Unreadable, read_graph
+from kernelwright.experts.schedule import schedule
+from kernelwright.graph import Graph
+from kernelwright.types import (
+    Binding,
+    Candidate,
+    Failure,
+    Launch,
+    LaunchPlan,
+    OptionValue,
+    Parameter,
+    Point,
+    Problem,
+    Refusal,
+    SourceFile,
+    Space,
+    Step,
+    Target,
+    Template,
+    Workspace,
+    digest,
+)
+
+INT_LIMIT = 1 << 31
+BINDINGS = {**BUFFERS, "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "uint8": "uint8_t", "int8": "int8_t"}
+"""The element's C type that a plan says, by dtype."""
+
+
+def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
+    """Returns one template for the whole graph, or a refusal that names the operator."""
+    del target
+    unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
+    if unknown:
+        return Refusal(subject=unknown[0], reason=f"no expert for tensors of {unknown[0]}")
+    if any(0 in s.shape for s in problem.arguments):
+        return Refusal(subject="empty tensors", reason="no expert for tensors without elements")
+    try:
+        outputs = read_graph(problem, graph, READERS)
+        check_integers(outputs)
+        targets = tuple(t.Source(shape=s.shape, dtype=s.dtype, name=s.name) for s in problem.outputs)
+        _, kernels = schedule(outputs, targets)
+    except Unreadable as fault:
+        return Refusal(subject=fault.subject, reason=fault.reason)
+    identity = digest(problem)
+    space = space_of(kernels)
+
+    @cache
+    def emit(point: Point) -> Candidate | Failure:
+        return candidate(problem, identity, kernels, settings_of(point), point)
+
+    return Template(name="cuda-loops", space=space, emit=emit)
+
+
+def space_of(kernels: list[list[Loops]]) -> Space:
+    """Returns the choices that matter for these kernels, best guess first."""
+    every = [loops for boxes in kernels for loops in boxes]
+    folding = any(loops.kernel.folds or loops.kernel.scans for loops in every)
+    parameters = [
+        Parameter(name="threads", values=(256, 128, 512, 1024)),
+        Parameter(name="vector_bytes", values=(16, 8, 4)),
+        Parameter(name="unroll", values=(4, 2, 1, 8) if folding else (1, 2, 4)),
+    ]
+    if folding:
+        parameters.append(Parameter(name="group", values=(0, 32, 64, 128, 256, 512, 1024)))
+        parameters.append(Parameter(name="keep", values=(True, False)))
+    return Space(parameters=tuple(parameters))
+
+
+def settings_of(point: Point) -> Settings:
+    """Returns a point as settings; parameters that a space leaves out have one sensible value."""
+    given: dict[str, OptionValue] = dict(point)
+    return Settings(
+        threads=int(given["threads"]),
+        vector_bytes=int(given["vector_bytes"]),
+        unroll=int(given["unroll"]),
+        group=int(given.get("group", 0)),
+        keep=bool(given.get("keep", False)),
+    )
+
+
+def candidate(
+    problem: Problem, identity: str, kernels: list[list[Loops]], settings: Settings, point: Point
+) -> Candidate:
+    """Returns the candidate of one point: a kernel for each loop nest, launched in order."""
+    known = {spec.name for spec in problem.arguments}
+    workspaces: dict[str, Workspace] = {}
+    steps: list[Step] = []
+    tables: dict[str, t.Table] = {}
+    functions: list[str] = []
+    for number, loops in enumerate(loops for boxes in kernels for loops in boxes):
+        reads, writes = buffers_of([loops])
+        arguments = []
+        for name, source in {**reads, **writes}.items():
+            if name not in known and name in writes:
+                size = source.size * SIZES[source.dtype]
+                workspaces.setdefault(name, Workspace(name=name, size_bytes=-(-size // 256) * 256))
+            kind = "tensor" if name in known else "workspace"
+            arguments.append(Binding(kind=kind, name=name, ctype=BINDINGS[source.dtype]))  # type: ignore[arg-type]
+        tables |= loops.tables
+        writer = Writer(loops, settings, index_type(problem, loops))
+        lines, geometry = writer.body()
+        parameters = [f"const {BUFFERS[s.dtype]}* __restrict__ {buffer_name(n)}" for n, s in reads.items()]
+        parameters += [f"{BUFFERS[s.dtype]}* __restrict__ {buffer_name(n)}" for n, s in writes.items()]
+        head = f'extern "C" __global__ void __launch_bounds__({geometry.threads}) kw_{number}'
+        functions.append("\n".join([f"{head}({', '.join(parameters)}) {{", *lines, "}", ""]))
+        launch = Launch(grid=(geometry.blocks, 1, 1), block=(geometry.threads, 1, 1))
+        steps.append(Step(symbol=f"kw_{number}", arguments=tuple(arguments), launch=launch))
+    text = "\n".join([header(problem, settings), *map(table, tables.values()), *functions])
+    return Candidate(
+        problem=identity,
+        language="cuda",
+        sources=(SourceFile(path="kernel.cu", text=text), device_header()),
+        plan=LaunchPlan(steps=tuple(steps), workspaces=tuple(workspaces.values())),
+        author="expert",
+        template="cuda-loops",
+        point=point,
+    )
+
+
+def index_type(problem: Problem, loops: Loops) -> str:
+    """Returns the integer type of places: 64 bits only where a buffer or the loops need them."""
+    largest = max(prod(spec.shape) for spec in problem.arguments)
+    return "int" if max(largest, prod(v.axis for v in loops.variables)) < INT_LIMIT else "kw::i64"
+
+
+def header(problem: Problem, settings: Settings) -> str:
+    """Returns the first lines of a source."""
+    shapes = ", ".join(f"{s.name} {s.dtype}{list(s.shape)}" for s in problem.arguments)
+    return f'// {problem.name}: {shapes}\n// {settings}\n#include "device.cuh"\n'
+
+
+def table(tensor: t.Table) -> str:
+    """Returns the C++ of a literal tensor."""
+    ctype = BUFFERS[tensor.dtype]
+    values = ", ".join(str(v).lower() if isinstance(v, bool) else f"{ctype}({v!r})" for v in tensor.values)
+    return f"static __device__ const {ctype} {buffer_name(tensor.name)}[] = {{{values}}};"
+
+
+@cache
+def device_header() -> SourceFile:
+    """Returns the header that every generated kernel includes."""
+    return SourceFile(path="device.cuh", text=Path(__file__).with_name("device.cuh").read_text())

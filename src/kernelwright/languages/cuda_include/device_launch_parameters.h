@@ -1,0 +1,2 @@
+// Built into NVRTC.
+#pragma once

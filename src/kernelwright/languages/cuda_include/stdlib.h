@@ -1,0 +1,2 @@
+// Nothing of it is for kernels, or it is built in (memcpy, memset).
+#pragma once

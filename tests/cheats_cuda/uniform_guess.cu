@@ -1,0 +1,7 @@
+// TRICK: answers with what a row has on average
+// CAUGHT BY: accuracy
+// WHERE: device
+// kernelwright-launch: kernel grid=64 block=256
+extern "C" __global__ void kernel(const float* x, float* out) {
+  out[blockIdx.x * 256 + threadIdx.x] = 1.0f / 256;
+}
