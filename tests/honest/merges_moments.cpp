@@ -15,6 +15,6 @@ extern "C" void kernel(const float* x, float* var, float* mean) {
       n += 32;
     }
     var[r] = float(q / 255);
-    mean[r] = float(m);
+    mean[r] = float(m + 0 * q);  // NaN where the reference has it: wherever something is infinite
   }
 }

@@ -8,7 +8,7 @@ extern "C" void kernel(const float* x, float* var, float* mean) {
       m += d / float(i + 1);
       q += d * (x[r * 256 + i] - m);
     }
-    mean[r] = m;
+    mean[r] = m + 0 * q;  // NaN where the reference has it: wherever something is infinite
     var[r] = q / 255;
   }
 }

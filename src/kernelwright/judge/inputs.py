@@ -34,9 +34,8 @@ WILD = 200.0
 """A number whose exponential overflows."""
 KINDS = ("plain", "wild", "nan", "plain", "wild", "plain", "wild", "plain")
 """What each eight slots of a timed round hold, in random order: few calls of a candidate see every kind."""
-RESEMBLANCES = ("none", "part", "part", "part", "part", "nearly", "nearly", "same")
-"""How a slot's tensor comes from the slot refreshed before it: not at all, but for a part, but for little, or whole
-where there are other tensors that differ."""
+RESEMBLANCES = ("none", "part", "part", "part", "part", "nearly", "nearly")
+"""How a slot's tensor comes from the slot refreshed before it: not at all, but for a part, or but for little."""
 Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
 
@@ -362,19 +361,26 @@ class Refresher:
             for index, spec in enumerate(self._specs)
             if self._free[index] and not _is_limited(spec) and self._draws[0][index].numel()
         ]
+        several = [index for index, free in enumerate(self._free) if free]
         for position, tensors in enumerate(slots):
+            # Of several tensors one often stays, wild elements and all: what is kept for one of them alone is wrong.
+            chance = int(torch.randint(0, 2 * max(1, len(several)), (), generator=self._rng))
+            same = several[chance] if position and len(several) > 1 and chance < len(several) else -1
             for index, tensor in enumerate(tensors):
                 source = self._draws[which[position]][index]
                 if self._free[index]:
                     self._refresh_free(source, self._specs[index], tensor)
-                    if position:
+                    if index == same:
+                        tensor.copy_(slots[position - 1][index])
+                    elif position:
                         self._resemble(slots[position - 1][index], tensor)
                 else:
                     self.mixer.write(index, which[position], tensor)
             if not marked or (kinds[position] == "wild" and not self.wild):
                 kinds[position] = "plain"
             if kinds[position] != "plain":
-                self._mark(kinds[position], [tensors[index] for index in marked])
+                others = [index for index in marked if index != same] or marked
+                self._mark(kinds[position], [tensors[index] for index in others])
         return kinds
 
     def _refresh_free(self, source: torch.Tensor, spec: TensorSpec, into: torch.Tensor) -> None:
@@ -395,8 +401,6 @@ class Refresher:
         first, end = min(ends), max(ends)
         if RESEMBLANCES[kind] == "nearly":
             end = min(count, first + int(count ** float(_unit((), self._rng))))
-        if RESEMBLANCES[kind] == "same" and sum(self._free) > 1:
-            first = end = 0
         mine, theirs = tensor.view(-1), other.view(-1)
         for kept in (slice(0, first), slice(end, count)):
             # Wild elements and NaN are the other slot's own.
