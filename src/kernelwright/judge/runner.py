@@ -33,6 +33,7 @@ PLACE = struct.Struct("=3Q")
 HEADER = struct.Struct("=2I")
 FAULT_REST = struct.Struct("=2Q")
 BASES = struct.Struct("=3Q")
+AXES = struct.Struct("=8q")
 MAX_CALLS = 4096
 MOAT_BYTES = 1 << 28
 """Addresses before and after each region that fault, as in runner.cpp."""
@@ -46,7 +47,10 @@ SYSTEM_CALLS = {
     "aarch64": {56: "openat", 63: "read", 64: "write", 129: "kill", 131: "tgkill", 178: "gettid", 198: "socket",
                 220: "clone", 221: "execve", 222: "mmap", 226: "mprotect", 435: "clone3"},
 }  # fmt: skip
-THREAD_CALLS = ("clone", "clone3")
+THREAD_CALLS = ("clone", "clone3", "mprotect")
+"""What starting a thread takes: the C library protects the end of its stack first."""
+PLAIN_SIGNALS = (signal.SIGILL, signal.SIGFPE)
+"""Their address is that of the code, which says nothing about memory."""
 ABORT_CALLS = ("gettid", "tgkill")
 """What abort() begins with."""
 
@@ -86,6 +90,7 @@ class Runner:
         threads: OpenMP threads of its pool.
         cpu_seconds: processor time after which the kernel ends it.
         call_deadline_s: how long one block may take.
+        axes: the sizes of the problem's dynamic axes, in their order.
         explain: what an address means at which a candidate stops on purpose: the failure's kind and words.
 
     Raises:
@@ -103,6 +108,7 @@ class Runner:
         cpu_seconds: float,
         call_deadline_s: float,
         explain: Callable[[int], tuple[str, str] | None] | None = None,
+        axes: Sequence[int] = (),
     ) -> None:
         self._told = explain
         self._slots, self._workspaces, self._call_deadline_s = slots, workspaces, call_deadline_s
@@ -132,17 +138,18 @@ class Runner:
             for fd in (to_read, to_write, read_only):
                 os.close(fd)
         try:
-            self._start(threads)
+            self._start(threads, axes)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, threads: int) -> None:
+    def _start(self, threads: int, axes: Sequence[int]) -> None:
         buffers = (*self._slots.buffers, *self._workspaces.buffers)
         sizes = [r.size for r in (self._slots.input, self._slots.output, self._workspaces.region)]
         memory = MEMORY_BYTES + 4 * self._slots.slot_bytes + (16 << 20) * threads
         setup = SETUP.pack(MAGIC, threads, len(buffers), self._slots.count, *sizes, memory, self._cpu_seconds)
-        self._send(setup + b"".join(PLACE.pack(b.region, b.offset, b.stride) for b in buffers))
+        places = b"".join(PLACE.pack(b.region, b.offset, b.stride) for b in buffers)
+        self._send(setup + places + AXES.pack(*axes, *[0] * (8 - len(axes))))
         deadline = time.monotonic() + START_DEADLINE_S
         self._expect(READY, deadline)
         self._bases = BASES.unpack(self._read(BASES.size, deadline))
@@ -245,7 +252,7 @@ class Runner:
         if number == signal.SIGSYS:
             name = SYSTEM_CALLS.get(os.uname().machine, {}).get(call, f"number {call}")
             if name in THREAD_CALLS:
-                message = "the kernel started a thread or process; use one team size in all OpenMP regions"
+                message = f"the kernel started a thread or process ({name}); use one team size in all OpenMP regions"
                 return _failure("thread", message)
             if name in ABORT_CALLS:
                 return _failure("abort", "the kernel gave up: abort() or a failed assertion")
@@ -254,6 +261,9 @@ class Runner:
             return _failure(*told)
         name = signal.Signals(number).name
         buffers = (*self._slots.buffers, *self._workspaces.buffers)
+        if number in PLAIN_SIGNALS:
+            what = "an illegal instruction" if number == signal.SIGILL else "a division of whole numbers by zero"
+            return _failure("signal", f"the kernel failed with {name}: {what}")
         regions = (self._slots.input, self._slots.output, self._workspaces.region)
         for base, region, title in zip(self._bases, regions, REGIONS, strict=True):
             offset = address - base

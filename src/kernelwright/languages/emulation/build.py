@@ -26,7 +26,7 @@ FLAGS = tuple(flag for flag in cpp.BASE_FLAGS if flag != "-fopenmp")
 # Signed numbers wrap on a device. -O1: what is announced is what the author wrote.
 MORE = ("-O1", "-fwrapv", "-fno-strict-aliasing", "-D_GNU_SOURCE", "-isystem", str(INCLUDE))
 BOUNDS = ("-fsanitize=bounds,alignment", "-fno-sanitize-recover=all", "-DKWE_BOUNDS")
-WATCHED = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "-DKWE_WATCHED")
+WATCHED = ("-fsanitize=thread", "-DKWE_WATCHED")
 TABLES = (".init_array.00099", ".rela.init_array.00099")
 """Where g++ puts the call that wakes the checker's library, which is not there."""
 PREPROCESSED, REWRITTEN, OBJECT = "entry.ii", "rewritten.ii", "entry.o"
@@ -106,7 +106,12 @@ def compile_candidate(
 
 
 def compile_checked(
-    problem: Problem, candidate: Candidate, checker: str, files: tuple[tuple[str, str], ...], folder: Path, limits: Limits
+    problem: Problem,
+    candidate: Candidate,
+    checker: str,
+    files: tuple[tuple[str, str], ...],
+    folder: Path,
+    limits: Limits,
 ) -> Artifact | Failure:
     """Builds a candidate that has passed `compile_candidate` once more, with a memory checker in it (checked.py)."""
     compiler = find_compiler()

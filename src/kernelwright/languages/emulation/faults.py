@@ -30,5 +30,7 @@ def explain(address: int) -> tuple[str, str] | None:
     if address % 2 == 0 or number not in KINDS:
         return None
     kind, words = KINDS[number]
-    where = "" if not line else f" (line {line}{', where the array is declared or used' if number in OF_ARRAYS else ''})"
+    where = (
+        "" if not line else f" (line {line}{', where the array is declared or used' if number in OF_ARRAYS else ''})"
+    )
     return kind, f"{words}{where}"

@@ -15,7 +15,9 @@ from kernelwright.types import Failure
 
 WORD = "__shared__"
 SPACE = "::kernelwright_emulation"
-OWN = re.compile(r"\b(kw_shared_\w*|\w*kernelwright_emulation\w*|kwe_\w*|KWE_\w*|kernelwright_(larger|smaller|bits|whole)\w*)")
+OWN = re.compile(
+    r"\b(kw_shared_\w*|\w*kernelwright_emulation\w*|kwe_\w*|KWE_\w*|kernelwright_(larger|smaller|bits|whole)\w*)"
+)
 """Names that only the emulation may use."""
 MARKER = re.compile(r'^# (\d+) "((?:[^"\\]|\\.)*)".*$')
 ALIGNMENT = re.compile(r"\b(?:alignas|__align__|__attribute__)\s*(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))")
@@ -99,7 +101,9 @@ def _declaration(text: str, number: int, line: int, depth: int) -> str:
     newlines = "\n" * text.count("\n")
     plain = " ".join(text.split())
     dynamic = bool(re.search(r"\bextern\b", plain))
-    alignments = [found[1] for found in ALIGNMENT.finditer(plain) if "aligned" not in found[1] or NUMBER.search(found[1])]
+    alignments = [
+        found[1] for found in ALIGNMENT.finditer(plain) if "aligned" not in found[1] or NUMBER.search(found[1])
+    ]
     wanted = [f"({named[1]})" if (named := NUMBER.search(given)) else given for given in alignments]
     plain = DROPPED.sub(" ", ALIGNMENT.sub(" ", plain)).strip()
     before = ""

@@ -165,6 +165,39 @@ KWE_PLAIN inline void order_threads() {
   }
 }
 
+// Arguments of 64 bits: a kernel may call them long or long long.
+template <class T>
+struct Twin;
+template <>
+struct Twin<long> { using type = long long; };
+template <>
+struct Twin<unsigned long> { using type = unsigned long long; };
+template <class T>
+struct Twin<const T> { using type = const typename Twin<T>::type; };
+template <class T>
+struct Pointer {
+  T* at;
+  operator T*() const { return at; }
+  operator typename Twin<T>::type*() const { return reinterpret_cast<typename Twin<T>::type*>(at); }
+};
+template <class T>
+struct Number {
+  T number;
+  operator T() const { return number; }
+  operator typename Twin<T>::type() const { return number; }
+  template <class Other>
+  operator Other() const = delete;
+};
+template <class T>
+Pointer<T> pointer(T* at) { return {at}; }
+template <class Exact>
+auto number(Exact exact) { return Number<decltype(exact.number)>{exact.number}; }
+
+// Sizes of a plan, for whole numbers from 0.
+inline long long size_ceil_div(long long a, long long b) { return (a + b - 1) / b; }
+inline long long size_min(long long a, long long b) { return a < b ? a : b; }
+inline long long size_max(long long a, long long b) { return a < b ? b : a; }
+
 inline void begin_call() {
   static const unsigned char kPatterns[] = {0xff, 0x7f, 0xff, 0x55};
   poison = kPatterns[call_number % 4];

@@ -14,7 +14,7 @@ enum FaultKind : int {
   kBarrier = 2, kWarp = 3, kMask = 4, kMisaligned = 5, kBounds = 6, kRace = 7, kStack = 8, kSharedSize = 9, kTrap = 10,
 };
 constexpr int kMostLines = 2047, kMostThreads = 1024, kWarpSize = 32;
-constexpr size_t kStackBytes = 1 << 16, kCanaryBytes = 64;
+constexpr size_t kStackBytes = 1 << 16, kCanaryBytes = 64, kSparedBytes = 4096;
 
 [[noreturn]] KWE_PLAIN inline void fault(FaultKind kind, int line) {
   const uintptr_t place = line < 0 || line > kMostLines ? 0 : uintptr_t(line);
@@ -51,7 +51,8 @@ struct Fiber {
 };
 static Fiber fibers[kMostThreads];
 static void* scheduler;
-alignas(64) static unsigned char stacks[kMostThreads][kStackBytes];
+alignas(64) static unsigned char all_stacks[kMostThreads + 1][kStackBytes];  // the first is nobody's
+static unsigned char (*const stacks)[kStackBytes] = all_stacks + 1;
 static int current;
 static void (*body)();
 
@@ -93,6 +94,12 @@ KWE_PLAIN inline void resume(int thread) {
   current = thread;
   kwe_switch(&scheduler, fibers[thread].stack);
   if (!stack_is_whole(thread)) fault(kStack, 0);
+}
+
+// Called where functions begin, while there is room for them.
+KWE_PLAIN inline void check_stack() {
+  const unsigned char* here = static_cast<const unsigned char*>(__builtin_frame_address(0));
+  if (here >= all_stacks[0] && here < stacks[current] + kSparedBytes && here < all_stacks[0] + sizeof all_stacks) fault(kStack, 0);
 }
 
 }  // namespace kernelwright_emulation

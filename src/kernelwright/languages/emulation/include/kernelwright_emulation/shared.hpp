@@ -131,7 +131,7 @@ KWE_SIZED(1) KWE_SIZED(2) KWE_SIZED(4) KWE_SIZED(8) KWE_SIZED(16)
 KWE_HOOK void __tsan_read_range(void* p, unsigned long n) { kernelwright_emulation::touch(p, uint32_t(n), kernelwright_emulation::kRead); }
 KWE_HOOK void __tsan_write_range(void* p, unsigned long n) { kernelwright_emulation::touch(p, uint32_t(n), kernelwright_emulation::kWrite); }
 KWE_HOOK void __tsan_init() {}
-KWE_HOOK void __tsan_func_entry(void*) {}
+KWE_HOOK void __tsan_func_entry(void*) { kernelwright_emulation::check_stack(); }
 KWE_HOOK void __tsan_func_exit() {}
 KWE_HOOK void __tsan_vptr_update(void**, void*) {}
 KWE_HOOK void __tsan_vptr_read(void**) {}
