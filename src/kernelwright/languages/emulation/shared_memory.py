@@ -139,7 +139,8 @@ def _declaration(text: str, number: int, line: int, depth: int) -> str:
 
 def _declarators(text: str) -> list[str]:
     """Splits at commas that stand in no brackets; those of template arguments come before the first name ends."""
-    parts, depth, angle, start = [], 0, 0, 0
+    parts: list[str] = []
+    depth = angle = start = 0
     for at, character in enumerate(text):
         depth += (character in OPEN) - (character in CLOSE)
         if depth == 0 and not parts:

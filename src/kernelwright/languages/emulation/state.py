@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
@@ -23,7 +24,7 @@ ALLOCATORS = re.compile(r"malloc|calloc|realloc|free|aligned_alloc|posix_memalig
 def inspect(library: Path) -> Failure | None:
     """Returns why a library keeps something between its calls, None where it does not."""
     with library.open("rb") as file:
-        elf = ELFFile(file)
+        elf: Any = ELFFile(file)
         for symbol in elf.get_section_by_name(".dynsym").iter_symbols():
             if symbol["st_shndx"] == "SHN_UNDEF" and ALLOCATORS.fullmatch(symbol.name):
                 return _refuse("memory", f"the code asks for memory ({symbol.name}); workspaces are in the plan")
