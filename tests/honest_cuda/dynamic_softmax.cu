@@ -1,6 +1,7 @@
 // HONEST: any number of rows and columns, a warp for each row
 // PROBLEM: dynamic
 // kernelwright-launch: dynamic_softmax grid=ceil_div(R,4) block=32,4
+#include <math.h>
 extern "C" __global__ void dynamic_softmax(const float* x, float* out, int R, long long C) {
   const int row = blockIdx.x * 4 + threadIdx.y;
   if (row >= R) return;

@@ -1,6 +1,7 @@
 // HONEST: float maxima as ordered whole numbers, by the warp's own reduction
 // PROBLEM: rowmax
 // kernelwright-launch: rowmax_reduce grid=8 block=32,8
+#include <math.h>
 extern "C" __global__ void rowmax_reduce(const float* x, float* out) {
   const int row = blockIdx.x * 8 + threadIdx.y;
   unsigned best = 0;

@@ -1,5 +1,6 @@
 // HONEST: maximum and sum in one pass, joined through dynamic shared memory
 // kernelwright-launch: softmax_online grid=64 block=64 shared=512
+#include <math.h>
 struct Part {
   float m, sum;
 };

@@ -1,5 +1,6 @@
 // HONEST: a warp for each row, vectors of four
 // kernelwright-launch: softmax_warp grid=16 block=32,4
+#include <math.h>
 extern "C" __global__ void softmax_warp(const float* x, float* out) {
   const int row = blockIdx.x * 4 + threadIdx.y, lane = threadIdx.x;
   const float4* from = reinterpret_cast<const float4*>(x + row * 256);

@@ -1,4 +1,7 @@
-"""CUDA candidates on the CPU: compiled by g++ with the emulation header, called through ctypes."""
+"""CUDA candidates on the CPU: many compiled together with the product's emulation, called through ctypes.
+
+Races, misaligned accesses and indices outside arrays end the process, after a line that says so.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,36 @@ from pathlib import Path
 import torch
 
 from kernelwright.experts.gpu.cuda import device_header
+from kernelwright.languages.emulation.build import BOUNDS, MORE, WATCHED
+from kernelwright.languages.emulation.launches import HEADER, SPACE
+from kernelwright.languages.emulation.shared_memory import rewrite
 from kernelwright.reference_program import DTYPES
 from kernelwright.types import Candidate, Problem
 
-HEADER = Path(__file__).with_name("cuda_on_cpu.hpp")
-FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off")
+# Hidden: of two libraries in one process, each has its own shared memory.
+FLAGS = ("-std=c++17", "-fPIC", "-w", "-fvisibility=hidden", "-ffp-contract=off", *MORE, *BOUNDS, *WATCHED)
+TOLD = '#include <cstdio>\n#define KWE_TOLD(kind, line) std::fprintf(stderr, "fault %d, line %d\\n", int(kind), line)'
+VISIBLE = 'extern "C" __attribute__((visibility("default")))'
 POISON = 0xFF
 GUARD_BYTES = 256
 Job = tuple[str, Problem, Candidate]
 
 
-def source_of(jobs: Sequence[Job]) -> str:
+def source_of(jobs: Sequence[Job], call_number: int) -> str:
     """Returns one C++ text: the headers, every job's kernels in a namespace, and a function that runs its plan."""
-    device = "\n".join(line for line in device_header().text.splitlines() if not line.startswith("#include <"))
     call = "template <class... P, class... A>\nvoid kw_call(void (*f)(P...), A... a) { f((P)a...); }\n"
-    parts = [f'#include "{HEADER}"', device, call]
+    parts = [TOLD, f"#include <{HEADER}>", device_header().text, call]
     for name, problem, candidate in jobs:
         text = candidate.sources[0].text.replace('#include "device.cuh"', "").replace('extern "C" ', "")
-        parts += [f"namespace of_{name} {{", text, "}", f'extern "C" void {name}(void* const* buffers) {{']
+        parts += [f"namespace of_{name} {{", text, "}", f"{VISIBLE} void {name}(void* const* buffers) {{"]
+        parts.append(f"  {SPACE}::call_number = {call_number};\n  {SPACE}::begin_call();")
         order = [spec.name for spec in problem.arguments] + [w.name for w in candidate.plan.workspaces]
         for step in candidate.plan.steps:
             assert step.launch is not None
             arguments = ", ".join(f"(void*)buffers[{order.index(binding.name)}]" for binding in step.arguments)
             grid, block = step.launch.grid[0], step.launch.block[0]
             parts.append(
-                f"  emulation::launch({grid}, {block}, [&] {{ kw_call(of_{name}::{step.symbol}, {arguments}); }});"
+                f"  {SPACE}::launch({grid}, {block}, 0, [&] {{ kw_call(of_{name}::{step.symbol}, {arguments}); }});"
             )
         parts.append("}")
     return "\n".join([*parts, ""])
@@ -42,14 +50,20 @@ def source_of(jobs: Sequence[Job]) -> str:
 
 def build(jobs: Sequence[Job], folder: Path, name: str, *, descending: bool = False) -> ctypes.CDLL:
     """Returns a library with a function for each job."""
-    source, library = folder / f"{name}.cpp", folder / f"{name}.so"
-    source.write_text(source_of(jobs))
-    extra = ["-DKW_DESCENDING"] if descending else []
-    done = subprocess.run(
-        ["g++", *FLAGS, *extra, str(source), "-o", str(library)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[:4000]
+    source, made, library = (folder / f"{name}.{ending}" for ending in ("cpp", "ii", "so"))
+    source.write_text(source_of(jobs, 1 if descending else 0))
+    _run("g++", *FLAGS, "-E", str(source), "-o", str(made))
+    text = rewrite(made.read_text())
+    assert isinstance(text, str), text
+    made.write_text(text)
+    _run("g++", *FLAGS, "-c", "-x", "c++-cpp-output", str(made), "-o", f"{library}.o")
+    _run("g++", "-shared", f"{library}.o", "-o", str(library))
     return ctypes.CDLL(str(library))
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:4000]
 
 
 def run(library: ctypes.CDLL, job: Job, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:

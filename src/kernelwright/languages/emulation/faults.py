@@ -18,6 +18,7 @@ KINDS = {
     8: ("stack", "a thread has used up its stack"),
     9: ("resources", "a block needs more shared memory than it can have: 48 KiB static, 227 KiB together"),
     10: ("trap", "the kernel stopped itself"),
+    11: ("race", "two threads change one place in the device's memory without a barrier or an atomic operation"),
 }
 """By number: the failure's kind, and what happened."""
 OF_ARRAYS = (6, 7, 9)

@@ -208,6 +208,7 @@ inline void end_call() { ++call_number; }
 template <class Kernel>
 KWE_PLAIN void launch(dim3 grid, dim3 block, unsigned dynamic_bytes, Kernel kernel) {
   static Kernel* held;
+  caller = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   held = &kernel;
   body = [] { (*held)(); };
   gridDim = grid, blockDim = block;
@@ -217,6 +218,7 @@ KWE_PLAIN void launch(dim3 grid, dim3 block, unsigned dynamic_bytes, Kernel kern
   const uint64_t blocks = uint64_t(grid.x) * grid.y * grid.z;
   for (uint64_t n = 0; n < blocks; ++n) {
     const uint64_t b = call_number % 2 ? blocks - 1 - n : n;
+    current_block = b;
     blockIdx.x = unsigned(b % grid.x);
     blockIdx.y = unsigned(b / grid.x % grid.y);
     blockIdx.z = unsigned(b / grid.x / grid.y);

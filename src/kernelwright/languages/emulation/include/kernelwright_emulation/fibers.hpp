@@ -11,12 +11,15 @@
 namespace kernelwright_emulation {
 
 enum FaultKind : int {
-  kBarrier = 2, kWarp = 3, kMask = 4, kMisaligned = 5, kBounds = 6, kRace = 7, kStack = 8, kSharedSize = 9, kTrap = 10,
+  kBarrier = 2, kWarp = 3, kMask = 4, kMisaligned = 5, kBounds = 6, kRace = 7, kStack = 8, kSharedSize = 9, kTrap = 10, kDeviceRace = 11,
 };
 constexpr int kMostLines = 2047, kMostThreads = 1024, kWarpSize = 32;
 constexpr size_t kStackBytes = 1 << 16, kCanaryBytes = 64, kSparedBytes = 4096;
 
 [[noreturn]] KWE_PLAIN inline void fault(FaultKind kind, int line) {
+#ifdef KWE_TOLD  // where kernels are called by something other than the judge
+  KWE_TOLD(kind, line);
+#endif
   const uintptr_t place = line < 0 || line > kMostLines ? 0 : uintptr_t(line);
   const volatile char* at = reinterpret_cast<const volatile char*>(1 + 2 * (uintptr_t(kind) * (kMostLines + 1) + place));
   (void)*at;

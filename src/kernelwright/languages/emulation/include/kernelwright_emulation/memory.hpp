@@ -43,8 +43,10 @@ KWE_ATOMIC(atomicDec, unsigned, old == 0 || old > x ? x : old - 1)
 #undef KWE_WHOLE
 #undef KWE_ATOMIC
 
+// Locks are made of these.
 #define KWE_SWAP(T)                                                                                      \
   inline T atomicCAS(T* at, T expected, T x, int line = __builtin_LINE()) {                              \
+    kernelwright_emulation::fence();                                                                     \
     return kernelwright_emulation::atomic(at, [=](T old) { return old == expected ? x : old; }, line);   \
   }
 KWE_SWAP(int) KWE_SWAP(unsigned) KWE_SWAP(unsigned long long) KWE_SWAP(unsigned short)

@@ -5,7 +5,7 @@
 // Does not cover: two writes of one byte, which may be of the same value (the order of threads changes between calls,
 //   so that different values show), memory of the device.
 #pragma once
-#include "fibers.hpp"
+#include "device_memory.hpp"
 
 namespace kernelwright_emulation {
 
@@ -24,7 +24,7 @@ struct Byte {
 alignas(256) static unsigned char arena[kArenaBytes];
 static Byte shadow[kArenaBytes];
 static Array arrays[kMostArrays];
-static uint32_t array_count, arena_end, static_bytes, launch_number;
+static uint32_t array_count, arena_end, static_bytes;
 static unsigned char poison = 0xff;
 
 static uint32_t now = 1, block_order = 1;
@@ -88,7 +88,10 @@ KWE_PLAIN inline const Array* array_at(uint32_t first, uint32_t bytes) {
 enum Access { kRead, kWrite, kAtomic };
 KWE_PLAIN inline void touch(const void* address, uint32_t bytes, Access access) {
   const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(arena);
-  if (offset >= kArenaBytes) return;
+  if (offset >= kArenaBytes) {
+    if (access != kAtomic) touch_device(address, access == kWrite, now);
+    return;
+  }
   const uint32_t first = uint32_t(offset);
   if (!array_at(first, bytes)) fault_at(kBounds, first);
   const int me = current;

@@ -84,8 +84,8 @@ KWE_REDUCE(add, a + b) KWE_REDUCE(min, b < a ? b : a) KWE_REDUCE(max, a < b ? b 
 KWE_REDUCE(and, a & b) KWE_REDUCE(or, a | b) KWE_REDUCE(xor, a ^ b)
 #undef KWE_REDUCE
 
-inline void __threadfence() {}
-inline void __threadfence_block() {}
-inline void __threadfence_system() {}
+inline void __threadfence() { kernelwright_emulation::fence(); }
+inline void __threadfence_block() { kernelwright_emulation::fence(); }
+inline void __threadfence_system() { kernelwright_emulation::fence(); }
 inline void __nanosleep(unsigned) {}
 [[noreturn]] inline void __trap() { kernelwright_emulation::fault(kernelwright_emulation::kTrap, 0); }
