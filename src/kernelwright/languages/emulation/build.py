@@ -1,7 +1,7 @@
 """From CUDA C++ to a library for the CPU: preprocessed with the emulation's headers, rewritten, compiled, inspected.
 
-The compiler is told to announce every access to memory, every array index and every alignment (its own checkers' hooks);
-the emulation answers them itself, so that races in shared memory are seen whatever the order in which threads run.
+The compiler is told to announce every access to memory, every array index and every alignment (its own checkers'
+hooks); the emulation answers them itself, so that races are seen whatever the order in which threads run.
 Not here: the rules for sources and plans, which are the device's (languages/cuda.py, device_plan.py, gate.py).
 """
 
