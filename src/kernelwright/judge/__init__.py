@@ -84,6 +84,8 @@ class Judge:
         self._worker: Worker | None = None
         self._opened = False
         self._prepared: set[str] = set()
+        self._known: Any = None
+        """What one device worker found out about the problem, for the next."""
 
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
         """Yields one record for each candidate, in order. All are built before the first is timed."""
@@ -200,16 +202,28 @@ class Judge:
             arguments: dict[str, Any] = {"problem": self.problem, "target": self.target}
             if self._program is not None:
                 arguments["program"] = str(self._program)
-            self._opened = True
-            self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
+            elif self._known is not None:
+                arguments["known"] = self._known
+            self._open(self._worker, arguments)
         if digest(policy) not in self._prepared:
             self._make_ready(self._worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
             self._prepared.add(digest(policy))
         return self._worker
 
-    def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> None:
+    def _open(self, worker: Worker, arguments: dict[str, Any]) -> None:
         try:
-            worker.request(verb, deadline_s=deadline_s, on_event=self._on_event, **arguments)
+            answer = self._make_ready(worker, "open", OPEN_DEADLINE_S, arguments)
+        except KernelwrightError:
+            # Nothing is ready in it, and its device may not be usable any more.
+            self._drop_worker()
+            raise
+        self._opened = True
+        if self._device is not None:
+            self._known = answer
+
+    def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> Any:
+        try:
+            return worker.request(verb, deadline_s=deadline_s, on_event=self._on_event, **arguments)
         except WorkerDied as error:
             # Only the reference runs here: no candidate is to blame.
             message = f"judging {self.problem.name} could not be prepared: {error.message}"

@@ -23,6 +23,11 @@ UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
 class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While active, operators that would make or use narrow floating tensors use float64 instead."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch asks: with True it imports its compiler at the first operator, which takes seconds.
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {key: _wide(item) for key, item in (kwargs or {}).items()}
         return func(*(_wide(item) for item in args), **kwargs)

@@ -155,6 +155,13 @@ RACE = """========= COMPUTE-SANITIZER
 ========= Error: Race reported between Write access at kernel+0x70 and Read access at kernel+0x90 [4 hazards]
 ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
 """
+REFUSED_CALL = 'Program hit {} due to "{}" on CUDA API call to cuGetProcAddress_v2.'
+REFUSALS = f"""========= COMPUTE-SANITIZER
+========= {REFUSED_CALL.format("CUDA_ERROR_INVALID_VALUE (error 1)", "invalid argument")}
+=========     Saved host backtrace up to driver entry point at error
+=========         Host Frame: [0x7f] in libcuda.so.1
+========= {REFUSED_CALL.format("CUDA_ERROR_NOT_FOUND (error 500)", "named symbol not found")}
+"""
 REFUSED = "========= COMPUTE-SANITIZER\n========= Error: Device not supported. Please refer to the documentation\n"
 
 
@@ -170,6 +177,21 @@ def test_a_checkers_output_is_read() -> None:
     assert isinstance(race, Check)
     assert not race.passed
     assert "Race reported" in race.evidence
+
+
+def test_calls_that_the_driver_refused_are_no_findings_of_the_kernel() -> None:
+    clean = memory_check.read("memcheck", 86, REFUSALS + "========= ERROR SUMMARY: 2 errors\n")
+    assert isinstance(clean, Check)
+    assert clean.passed
+    written = memory_check.read("memcheck", 86, REFUSALS + WRITE.replace("SUMMARY: 1 error", "SUMMARY: 3 errors"))
+    assert isinstance(written, Check)
+    assert not written.passed
+    assert written.evidence.startswith("1 findings; first: Invalid __global__ write of size 4 bytes at add(")
+
+
+def test_only_the_checker_that_knows_the_option_is_told_to_leave_refused_calls_out() -> None:
+    lines = {tool: memory_check.command("checker", tool, Path("replay.json")) for tool in memory_check.TOOLS}
+    assert [tool for tool, line in lines.items() if "--report-api-errors" in line] == ["memcheck"]
 
 
 @pytest.mark.parametrize(("status", "text"), [(1, REFUSED), (1, ""), (0, "Traceback\nValueError: no\n")])

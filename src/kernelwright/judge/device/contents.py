@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from kernelwright.judge.inputs import KINDS, WILD, is_free
@@ -105,9 +106,10 @@ class DeviceRefresher:
         at = torch.tensor(rows, device=stacks[0].device)
         for stack in [stacks[i] for i in chosen[: 1 if kind == "nan" else (len(chosen) + 1) // 2]]:
             for value in (float("nan"),) if kind == "nan" else (WILD, WILD, -WILD, -WILD):
-                places = torch.randint(0, stack[0].numel(), (len(rows),), generator=self._host).to(stack.device)
-                index = torch.unravel_index(places, stack.shape[1:]) if stack.dim() > 1 else ()
-                stack[(at, *index)] = value
+                places = torch.randint(0, stack[0].numel(), (len(rows),), generator=self._host)
+                # numpy's: torch's own imports its compiler first, which takes seconds.
+                index = np.unravel_index(places.numpy(), tuple(stack.shape[1:])) if stack.dim() > 1 else ()
+                stack[(at, *(torch.from_numpy(part).to(stack.device) for part in index))] = value
 
     def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
         """Changes free parameters, as a whole and in part by turns."""

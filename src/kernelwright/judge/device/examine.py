@@ -368,13 +368,13 @@ class _Examination:
         fastest_us = float(plain_statistics.median(samples.times_us[rounds.CANDIDATE]))
         limit_us = floors.refusal_us(
             session.floors,
-            bytes_read=session.bytes_read,
-            bytes_written=session.bytes_written,
+            bytes_read=session.facts.bytes_read,
+            bytes_written=session.facts.bytes_written,
             operations=session.problem.flops,
             calls=samples.calls[rounds.CANDIDATE],
             cache_bytes=self.executor.limits.cache_bytes,
         )
-        moved = session.bytes_read + session.bytes_written
+        moved = session.facts.bytes_read + session.facts.bytes_written
         text = f"{fastest_us:.2f} µs; at least {moved} bytes at {session.floors.bandwidth / 1e9:.0f} GB/s"
         text += f" take {self._floor_us():.2f} µs"
         if fastest_us < limit_us:
@@ -386,7 +386,7 @@ class _Examination:
 
     def _floor_us(self) -> float:
         session = self.session
-        moved = session.bytes_read + session.bytes_written
+        moved = session.facts.bytes_read + session.facts.bytes_written
         return floors.floor_us(session.floors, bytes_moved=moved, operations=session.problem.flops)
 
     def _other_modes(

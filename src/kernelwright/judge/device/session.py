@@ -11,9 +11,9 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -62,6 +62,16 @@ class DeviceDraw:
         return sum(t.numel() * t.element_size() for t in (*self.inputs, *self.parameters)) + self.bounds.size_bytes
 
 
+class Facts(NamedTuple):
+    """What a problem's gradients say; they stay true when a worker is replaced, and cost a backward pass to find."""
+
+    fan_in: tuple[float, ...]
+    """For each output, how many numbers one element of it depends on."""
+    bytes_read: int
+    """No right kernel reads less."""
+    bytes_written: int
+
+
 class DeviceSession:
     """A problem made ready for judging on a device.
 
@@ -71,42 +81,65 @@ class DeviceSession:
         executor: the device.
         emit: takes progress events.
         driver: the driver's version, under which floors are stored.
+        known: what `facts` of an earlier session of the same problem were.
 
     Raises:
         UserError: when memory does not suffice, or the reference cannot be judged against.
     """
 
-    def __init__(self, problem: Problem, target: Target, executor: Executor, emit: Emit, *, driver: int = 0) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        target: Target,
+        executor: Executor,
+        emit: Emit,
+        *,
+        driver: int = 0,
+        known: Facts | None = None,
+    ) -> None:
         self.problem, self.target, self.executor, self._emit = problem, target, executor, emit
         self.device = executor.device
         self._secret = int.from_bytes(os.urandom(6), "little")
         self.rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
         self._free_bytes = executor.free_bytes()
-        self.floors = self._floors(driver)
-        self.reference = load_problem(problem)
         self._placed = False
-        with self.device:
-            self.truth = Truth(self.reference, self._seed("truth")).to(self.device)
-            module = self.reference.make_module(self._seed("state"))
-        self._initial = [t.to(self.device, copy=True) for _, t in state_of(module)]
-        self._check_contract()
-        self._measure_sensitivity()
-        self.slots = DeviceSlots(
-            problem, self.device, cache_bytes=executor.limits.cache_bytes, free_bytes=self._free_bytes
-        )
+        with self._told("floors"):
+            self.floors = self._floors(driver)
+        with self._told("reference"):
+            self.reference = load_problem(problem)
+            with self.device:
+                self.truth = Truth(self.reference, self._seed("truth")).to(self.device)
+                module = self.reference.make_module(self._seed("state"))
+            self._initial = [t.to(self.device, copy=True) for _, t in state_of(module)]
+            self._check_contract()
+        with self._told("sensitivity"):
+            self.facts = known or self._measure_sensitivity()
+        with self._told("slots"):
+            self.slots = DeviceSlots(
+                problem, self.device, cache_bytes=executor.limits.cache_bytes, free_bytes=self._free_bytes
+            )
         self.order = tuple(self.rng.permutation(self.slots.count).tolist())
         """In which contenders take the slots."""
         self._kept: OrderedDict[tuple[str, int], DeviceDraw] = OrderedDict()
         self._dropped: dict[str, str] = {}
         self._baselines: dict[str, DeviceBaseline | Unavailable] = {}
-        self._refresher = self._make_refresher()
         self.kinds: dict[int, str] = {}
         """What kind of contents each slot got when it was refreshed last."""
-        self.refresh(range(self.slots.count))
-        given = self.draw("given", 0)
-        assert given is not None
-        with given.bounds as bounds, self.device:
-            self.profiles = integrity.profiles_of([bounds])
+        with self._told("contents"):
+            self._refresher = self._make_refresher()
+            self.refresh(range(self.slots.count))
+        with self._told("first draw"):
+            given = self.draw("given", 0)
+            assert given is not None
+            with given.bounds as bounds, self.device:
+                self.profiles = integrity.profiles_of([bounds])
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Says afterwards how long a step of the opening took."""
+        begun = time.monotonic()
+        yield
+        self._emit({"opening": what, "seconds": round(time.monotonic() - begun, 3)})
 
     def _floors(self, driver: int) -> floors.Floors:
         found = floors.stored(self.executor.limits.name, driver)
@@ -159,14 +192,14 @@ class DeviceSession:
             if not torch.equal(old.nan_to_num(), new.nan_to_num()):
                 raise SourceError(f"the reference changes {name}", "return new tensors; judge in evaluation mode")
 
-    def _measure_sensitivity(self) -> None:
+    def _measure_sensitivity(self) -> Facts:
         with self.device:
             found = Sensitivity(
                 self.problem, self.reference, self.make_inputs(self._seed("sensitivity")), self._seed("state")
             )
-            self._fan_in, moved = found.fan_in(), found.must_move_bytes()
-        self.bytes_written = sum(bytes_of(spec) for spec in self.problem.outputs)
-        self.bytes_read = moved - self.bytes_written
+            fan_in, moved = found.fan_in(), found.must_move_bytes()
+        written = sum(bytes_of(spec) for spec in self.problem.outputs)
+        return Facts(fan_in=fan_in, bytes_read=moved - written, bytes_written=written)
 
     # ----------------------------------------------------------------------------------------------- draws
 
@@ -218,7 +251,7 @@ class DeviceSession:
                 self.truth.nearby(inputs, parameters, relative=step, seed=self._seed("near", i)) for i in range(count)
             ]
         with self.device:
-            return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self._fan_in)
+            return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.facts.fan_in)
 
     def bounds_of_slot(self, slot: int) -> tuple[Bound, ...]:
         """Returns the full bounds for what a slot holds now; to be dropped before a candidate runs again."""

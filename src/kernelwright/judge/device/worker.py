@@ -7,6 +7,11 @@ with its answer, and the parent ends it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.ma  # noqa: F401  (sessions would import it, while somebody waits)
+import numpy.random  # noqa: F401
 import torch
 
 from kernelwright.errors import KernelwrightError
@@ -14,7 +19,7 @@ from kernelwright.judge.device import driver
 from kernelwright.judge.device.cuda_executor import CudaExecutor
 from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault, fault_of_torch
-from kernelwright.judge.device.session import DeviceSession
+from kernelwright.judge.device.session import DeviceSession, Facts
 from kernelwright.process import Emit, serve
 from kernelwright.types import Artifact, Candidate, Failure, Judgement, Measurement, Policy, Problem, Target
 
@@ -30,10 +35,11 @@ def probe(emit: Emit) -> bool:
     return True
 
 
-def open_session(emit: Emit, *, problem: Problem, target: Target) -> bool:
-    """Makes the session ready."""
-    _open.append(DeviceSession(problem, target, _executor(), emit, driver=driver.driver_version()))
-    return True
+def open_session(emit: Emit, *, problem: Problem, target: Target, known: Sequence[Any] = ()) -> Facts:
+    """Makes the session ready; returns what a session of the same problem in another worker need not find again."""
+    facts = Facts(*known) if known else None
+    _open.append(DeviceSession(problem, target, _executor(), emit, driver=driver.driver_version(), known=facts))
+    return _open[-1].facts
 
 
 def prepare(emit: Emit, *, policy: Policy) -> tuple[str, ...]:
