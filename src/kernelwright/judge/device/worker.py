@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy.ma  # noqa: F401  (sessions would import it, while somebody waits)
-import numpy.random  # noqa: F401
+import numpy.ma
+import numpy.random  # noqa: F401  (sessions would import both, while somebody waits)
 import torch
 
 from kernelwright.errors import KernelwrightError
