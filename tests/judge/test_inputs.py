@@ -8,6 +8,7 @@ from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge.inputs import KINDS, VALUES, Refresher, draw_parameters, fill_family, is_free
 from kernelwright.judge.policies import FAMILIES, POLICIES
+from kernelwright.judge.structured import STRUCTURED
 from kernelwright.types import Role, TensorSpec, replace
 
 X = make_problem("softmax").inputs[0]
@@ -15,7 +16,7 @@ GIVEN = (torch.randn(64, 256, generator=torch.Generator().manual_seed(1)),)
 
 
 def test_policies_name_families_that_exist() -> None:
-    assert set(FAMILIES) == set(VALUES) | {"given"}
+    assert set(FAMILIES) == set(VALUES) | {"given"} | set(STRUCTURED)
     assert all(set(policy.families) <= set(FAMILIES) for policy in POLICIES.values())
     assert POLICIES["report"].rounds >= 30
 
@@ -28,7 +29,7 @@ def filled(
     return made
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["given", *VALUES])
 def test_a_family_keeps_shape_dtype_and_range_and_differs_by_seed(family: str) -> None:
     (x,) = filled(family, (X,), GIVEN, 3)
     assert (x.shape, x.dtype) == (GIVEN[0].shape, torch.float32)

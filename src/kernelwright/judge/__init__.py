@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from kernelwright import environment
-from kernelwright.errors import KernelwrightError, SourceError, WorkerDied
+from kernelwright.errors import KernelwrightError, SourceError, UserError, WorkerDied
 from kernelwright.judge import conditions
 from kernelwright.judge.device.pool import DeviceWorkers
 from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN, policies_for
@@ -74,6 +74,9 @@ class Judge:
     """
 
     def __init__(self, problem: Problem, target: Target, *, on_event: Callable[[Any], None] | None = None) -> None:
+        if target.kind == "cuda" and (problem.axes or problem.gradients):
+            what = "sizes that vary" if problem.axes else "gradients"
+            raise UserError(f"{problem.name} has {what}, which are judged on the CPU only", "use --device cpu")
         self.problem, self.target = problem, target
         self._on_event = on_event
         self._device = DeviceWorkers(on_event=on_event) if target.kind == "cuda" else None
@@ -87,8 +90,18 @@ class Judge:
         self._known: Any = None
         """What one device worker found out about the problem, for the next."""
 
+    def turn_to(self, problem: Problem) -> None:
+        """Makes this the session of another problem. Its processes stay: starting them anew takes seconds."""
+        if problem != self.problem:
+            self.problem, self._opened, self._known = problem, False, None
+            self._prepared.clear()
+
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
-        """Yields one record for each candidate, in order. All are built before the first is timed."""
+        """Yields one record for each candidate, in order. All are built before the first is run.
+
+        What candidates share and `prepare` did not make is made when the first candidate comes so far, so that
+        one that does not compile, or is wrong on the first draw, is told at once.
+        """
         started = time.monotonic()
         built = self._builder.build(self.problem, candidates)
         build_s = (time.monotonic() - started) / max(1, len(candidates))
@@ -122,18 +135,27 @@ class Judge:
         self._ready(policy)
 
     def _examine(self, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:
+        if candidate.language == "python" and (self.problem.axes or self.problem.gradients):
+            message = "Python candidates are judged at fixed sizes and without gradients only; give a kernel file"
+            return Failure(stage="judge", kind="unsupported", message=message)
         for _ in range(ATTEMPTS):
-            worker = self._ready(policy)
+            # A device's worker and one that watches Python keep deadlines of their own: all is made ready for them.
+            at_once = self._device is None and candidate.language != "python"
+            worker = self._open() if at_once else self._ready(policy)
+            preparing_s = 0.0 if digest(policy) in self._prepared else PREPARE_DEADLINE_S
             try:
                 outcome = worker.request(
                     "judge",
                     candidate=candidate,
                     artifact=artifact,
                     policy=policy,
-                    deadline_s=policy.deadline_s + MARGIN_S,
+                    deadline_s=policy.deadline_s + MARGIN_S + preparing_s,
                     on_event=self._on_event,
                 )
-                return self._outcome(outcome)
+                judged = self._outcome(outcome)
+                if isinstance(judged, Judgement) and judged.verdict.passed:
+                    self._prepared.add(digest(policy))
+                return judged
             except DeadlineExceeded as error:
                 self._drop_worker()
                 return Failure(stage="judge", kind="timeout", message=error.message)
@@ -194,7 +216,7 @@ class Judge:
             return self._device.take()
         return Worker(WORKER, environment=self._environment())
 
-    def _ready(self, policy: Policy) -> Worker:
+    def _open(self) -> Worker:
         if self._worker is None or not self._worker.alive:
             self._drop_worker()
             self._worker = self._start()
@@ -204,22 +226,21 @@ class Judge:
                 arguments["program"] = str(self._program)
             elif self._known is not None:
                 arguments["known"] = self._known
-            self._open(self._worker, arguments)
-        if digest(policy) not in self._prepared:
-            self._make_ready(self._worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
-            self._prepared.add(digest(policy))
+            try:
+                answer = self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
+            except KernelwrightError:
+                # Nothing is ready in it, and its device may not be usable any more.
+                self._drop_worker()
+                raise
+            self._opened, self._known = True, answer if self._device is not None else None
         return self._worker
 
-    def _open(self, worker: Worker, arguments: dict[str, Any]) -> None:
-        try:
-            answer = self._make_ready(worker, "open", OPEN_DEADLINE_S, arguments)
-        except KernelwrightError:
-            # Nothing is ready in it, and its device may not be usable any more.
-            self._drop_worker()
-            raise
-        self._opened = True
-        if self._device is not None:
-            self._known = answer
+    def _ready(self, policy: Policy) -> Worker:
+        worker = self._open()
+        if digest(policy) not in self._prepared:
+            self._make_ready(worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
+            self._prepared.add(digest(policy))
+        return worker
 
     def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> Any:
         try:

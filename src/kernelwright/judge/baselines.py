@@ -117,19 +117,24 @@ def make_baseline(
     Raises:
         KernelwrightError: for an unknown name.
     """
-    arguments = [reference.arguments_with(tensors) for tensors in inputs]
+    # Plain problems are called with the full arguments, prepared beforehand; gradients go through the reference.
+    plain = not problem.gradients
+    arguments = [reference.arguments_with(tensors) if plain else tuple(tensors) for tensors in inputs]
     if name != EAGER and not name.startswith(COMPILE):
         raise KernelwrightError(f"unknown baseline {name!r}", f"known are {EAGER} and {COMPILE}MODE")
-    module = sharing_module(load_problem(problem), parameters)
+    own = load_problem(problem)
+    module = sharing_module(own, parameters)
+    if not plain:
+        own.make_inputs(0)  # so that it knows the arguments that are no tensors
     if name == EAGER:
-        made = Baseline(name, module, arguments, threads)
+        made = Baseline(name, module if plain else own.caller(module), arguments, threads)
         made.settle(range(len(arguments)))
         return made
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compiled = torch.compile(module, mode=name.removeprefix(COMPILE), dynamic=False)
-            made = Baseline(name, compiled, arguments, threads)
+            compiled: Any = torch.compile(module, mode=name.removeprefix(COMPILE), dynamic=False)
+            made = Baseline(name, compiled if plain else own.caller(compiled), arguments, threads)
             made.settle(range(len(arguments)))
             reason = disagreement(made, eager) if eager else ""
     except Exception as error:  # noqa: BLE001  (a compiler may fail in any way; it is said, not hidden)

@@ -458,7 +458,9 @@ void read_file(const std::string& path, void* to, size_t size) {
   fclose(file);
 }
 
-void call(void (*entry)(void* const*), const std::vector<Buffer>& buffers, const std::string& folder, int draw) {
+using Entry = void (*)(void* const*, const int64_t*);
+
+void call(Entry entry, const int64_t* axes, const std::vector<Buffer>& buffers, const std::string& folder, int draw) {
   std::vector<void*> pointers(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (posix_memalign(&pointers[i], 64, buffers[i].size)) give_up("no memory for", buffers[i].name);
@@ -469,14 +471,16 @@ void call(void (*entry)(void* const*), const std::vector<Buffer>& buffers, const
     printf("buffer %s %p %zu\n", buffers[i].name.c_str(), pointers[i], buffers[i].size);
   }
   fflush(stdout);
-  entry(pointers.data());
+  entry(pointers.data(), axes);
   for (void* pointer : pointers) free(pointer);
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 4) return 64;
+  if (count < 4) return 64;
+  std::vector<int64_t> axes(8);  // the sizes of dynamic axes come last
+  for (int i = 4; i < count && i < 12; ++i) axes[i - 4] = atoll(arguments[i]);
   const std::string folder = arguments[1];
 #ifdef KW_TEAMS
   most_threads = atoi(arguments[3]);
@@ -493,9 +497,9 @@ int main(int count, char** arguments) {
   fclose(plan);
   void* library = dlopen(arguments[2], RTLD_NOW | RTLD_LOCAL);
   if (!library) give_up("cannot be loaded", dlerror());
-  auto entry = reinterpret_cast<void (*)(void* const*)>(dlsym(library, "kw_entry"));
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, "kw_entry"));
   if (!entry) give_up("has no entry", arguments[2]);
-  for (int draw = 0; draw < draws; ++draw) call(entry, buffers, folder, draw);
+  for (int draw = 0; draw < draws; ++draw) call(entry, axes.data(), buffers, folder, draw);
   puts("done");
   return 0;
 }

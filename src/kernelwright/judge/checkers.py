@@ -22,11 +22,14 @@ from typing import IO
 
 import torch
 
+from kernelwright.axes import sizes_of
 from kernelwright.errors import UserError
 from kernelwright.jail import Jail
 from kernelwright.judge.checker_reports import buffers_of, evidence
-from kernelwright.judge.session import Draw, Session
+from kernelwright.judge.draws import Draw
+from kernelwright.judge.session import Session
 from kernelwright.judge.slots import bytes_of
+from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Check
 
 FAMILIES = ("given", "nonfinite")
@@ -67,7 +70,8 @@ def check(
             reserves=True,
             fixed_addresses=checker == "thread",
         )
-        command = [str(program), place, artifact.path, str(THREADS)]
+        sizes = [str(axis.size) for axis in session.problem.axes]
+        command = [str(program), place, artifact.path, str(THREADS), *sizes]
         try:
             with _all_processors(), jail.start(command, environment=_environment(checker, session), stdout=said,
                                                stderr=told) as jailed:  # fmt: skip
@@ -101,7 +105,8 @@ def _lay_out(place: Path, session: Session, candidate: Candidate, draws: Sequenc
     inputs = (*problem.inputs, *problem.parameters)
     lines = [f"{spec.name} {bytes_of(spec)} i" for spec in inputs]
     lines += [f"{spec.name} {bytes_of(spec)} o" for spec in problem.outputs]
-    lines += [f"{workspace.name} {workspace.size_bytes} w" for workspace in candidate.plan.workspaces]
+    axes = sizes_of(problem)
+    lines += [f"{space.name} {evaluate(space.size_bytes, axes)} w" for space in candidate.plan.workspaces]
     (place / "plan").write_text("\n".join([f"{len(draws)} {len(lines)}", *lines]) + "\n")
     for number, draw in enumerate(draws):
         for index, tensor in enumerate((*draw.inputs, *draw.parameters)):

@@ -22,8 +22,10 @@ group, two for the root mean square, pass as well: a running mean (Welford) need
 the median where a group has many elements, so that a jump of a discontinuous function at a few
 places widens nothing. The others of its group say little about an element whose inputs cancel far more than
 theirs (a sum of large numbers that comes out small, beside sums of small ones). Such an element may err by its
-own change: in rare binades, which together hold at most one element in a hundred, and elsewhere where at
-most one in a thousand changes eight times as much as is typical. More of them would be a jump.
+own change: in rare binades, which together hold at most one element in a hundred; where a group reaches over many
+binades, few elements in each (what exponentials leave of large numbers); and elsewhere where it changes eight times
+as much as is typical. Where more than one in a thousand do, the change must become an eighth when inputs move by an
+eighth of a rounding (rows that are worse conditioned than others): anything else is a jump.
 
 Covers: a downgrade to float16, bfloat16 or TF32 anywhere that the answer shows it; an error in one row.
 Does not cover: errors that stay within the reference's own in the same binade; ties in operators
@@ -34,7 +36,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -52,6 +54,12 @@ MOVED_SAMPLE = 1 << 15
 MEDIAN_TO_SIGMA = 1.4826
 RARE_SHARE, RARE_FROM = 0.01, 4096
 """The share of all elements that rare binades hold together, in outputs of at least so many elements."""
+UNLIKE_SMOOTH = 2.0
+"""The same where changes are known to be no jumps."""
+FINER = 8
+"""The fraction of a rounding by which inputs move to see whether the truth moves by that fraction as well."""
+SCATTERED = 4
+"""Binades from the first to the last of a group, from which on its elements say little about one another."""
 UNLIKE, UNLIKE_SHARE = 8.0, 1e-3
 """How often the typical change makes an element unlike its group, and the share of all that may be so."""
 ILL_LUCK, MOST_ILL = 8.0, 768.0
@@ -90,6 +98,8 @@ class FloatBound:
         nearby: Sequence[torch.Tensor],
         rule: ToleranceRule,
         terms: float,
+        finer: Callable[[], torch.Tensor] | None = None,
+        jittered: bool = False,
     ) -> None:
         self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
         self.truth = truth.reshape(-1).double()
@@ -114,7 +124,8 @@ class FloatBound:
         floor = torch.maximum(rule.floor_ulps * ulp, 4.0 * root * rounding) + smallest
         by_group = torch.maximum(max(rule.max_factor, root / 4.0) * most, 6.0 * moved)
         self.table = torch.maximum(by_group[self._group], floor)
-        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, min(6.0 * root * ILL_LUCK, MOST_ILL))
+        factor = min(6.0 * root * ILL_LUCK, MOST_ILL)
+        self._ill, self._ill_allowed = self._ill_conditioned(nearby, typical, factor, finer, jittered)
         low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
         self._rms_allowed = torch.maximum(
             torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved), self._rms(low.square() * self.counts)
@@ -233,28 +244,51 @@ class FloatBound:
         return taken.nonzero().flatten()
 
     def _ill_conditioned(
-        self, nearby: Sequence[torch.Tensor], typical: torch.Tensor, factor: float
+        self,
+        nearby: Sequence[torch.Tensor],
+        typical: torch.Tensor,
+        factor: float,
+        finer: Callable[[], torch.Tensor] | None,
+        always: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the elements that may err by `factor` times their own change, and how much that is."""
         none = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.float64)
-        if not nearby or len(self.truth) < RARE_FROM:
+        if not nearby or (len(self.truth) < RARE_FROM and not always):
             return none
         sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
         ordered, places = sizes.sort()
         rare = torch.zeros(len(sizes), dtype=torch.bool)
-        rare[places] = ordered.cumsum(0) <= RARE_SHARE * len(self.truth)
+        rare[places] = (ordered.cumsum(0) <= RARE_SHARE * len(self.truth)) & (len(self.truth) >= RARE_FROM)
         change = torch.zeros_like(self.truth)
         for other in nearby:
             torch.maximum(change, (other.reshape(-1).double() - self.truth).abs_().nan_to_num_(0.0, 0.0), out=change)
         index = self._index.long()
         group = self._group[index]
-        eligible = rare[group]
+        eligible = rare[group] | self._scattered()[index]
         unlike = change > UNLIKE * typical[group]
-        if int(unlike.sum()) <= UNLIKE_SHARE * len(change):
+        if int(unlike.sum()) <= UNLIKE_SHARE * len(change) and len(self.truth) >= RARE_FROM:
             eligible |= unlike
+        if finer and (always or int(unlike.sum()) > UNLIKE_SHARE * len(change)):
+            eligible |= (change > UNLIKE_SMOOTH * typical[group]) & self._smooth(nearby[0], finer())
         change *= factor
         found = (eligible & (change > self.table[index])).nonzero().flatten()
         return found, change[found]
+
+    def _smooth(self, near: torch.Tensor, finer: torch.Tensor) -> torch.Tensor:
+        """Tells where a change follows from its cause: a fraction of the one gives that fraction of the other."""
+        whole = near.reshape(-1).double() - self.truth
+        part = (finer.reshape(-1).double() - self.truth) * FINER
+        return ((part - whole).abs() <= 0.5 * whole.abs()).nan_to_num_(False)
+
+    def _scattered(self) -> torch.Tensor:
+        """Returns which binades hold few elements of a group that reaches over many: no neighbour is of their size."""
+        present = self.counts > 0
+        places = torch.arange(BINADES)
+        number = int(self._group[-1]) + 1
+        top = torch.zeros(number, dtype=torch.long).scatter_reduce_(0, self._group[present], places[present], "amax")
+        bottom = torch.full((number,), BINADES).scatter_reduce_(0, self._group[present], places[present], "amin")
+        wide = top - bottom > SCATTERED
+        return wide[self._group] & (self.counts < SMALL_GROUP)
 
     def _fault(self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf) -> Finding:
         place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
@@ -319,6 +353,7 @@ def bounds_for(
     own: Sequence[torch.Tensor],
     nearby: Sequence[Sequence[torch.Tensor]],
     fan_in: Sequence[float],
+    finer: Callable[[], Sequence[torch.Tensor]] | None = None,
 ) -> tuple[Bound, ...]:
     """Returns the bound of every output on one draw.
 
@@ -328,6 +363,7 @@ def bounds_for(
         own: outputs in the reference's own precision.
         nearby: the truth for inputs moved by one rounding, any number of times.
         fan_in: how many numbers an element of each output depends on.
+        finer: gives the truth for inputs moved as for the first of `nearby`, but by 1/FINER of it.
     """
     made: list[Bound] = []
     for index, spec in enumerate(problem.outputs):
@@ -341,6 +377,8 @@ def bounds_for(
                     nearby=moved,
                     rule=problem.tolerance,
                     terms=fan_in[index],
+                    jittered=bool(problem.gradients),
+                    finer=(lambda i=index: finer()[i]) if finer else None,  # type: ignore[misc]
                 )
             )
         else:
@@ -349,6 +387,32 @@ def bounds_for(
                     spec.name, truth=truth[index], own=own[index], nearby=moved, ties_open=ties_left_open(problem)
                 )
             )
+    return tuple(made)
+
+
+def exact_bounds(
+    problem: Problem, *, truth: Sequence[torch.Tensor], own: Sequence[torch.Tensor], fan_in: Sequence[float]
+) -> tuple[Bound, ...]:
+    """Returns bounds without any tolerance for a draw of small integers; none where some sum could have rounded.
+
+    Args:
+        problem: whose outputs these are.
+        truth: outputs in float64.
+        own: outputs in the reference's own precision, which must be the same numbers.
+        fan_in: how many numbers an element of each output depends on.
+    """
+    made: list[Bound] = []
+    for spec, exact, given, terms in zip(problem.outputs, truth, own, fan_in, strict=True):
+        if given.is_floating_point():
+            most = 2.0 / torch.finfo(given.dtype).eps
+            largest = float(exact.abs().max()) if exact.numel() else 0.0
+            if not torch.equal(given.double(), exact) or max(largest, terms) > most:
+                return ()
+            if not torch.equal(exact, exact.round()):
+                return ()
+        made.append(
+            ExactBound(spec.name, truth=exact.to(given.dtype), own=given, nearby=(), ties_open=ties_left_open(problem))
+        )
     return tuple(made)
 
 

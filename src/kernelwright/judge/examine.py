@@ -12,20 +12,28 @@ import hashlib
 import os
 import statistics as plain_statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
+from kernelwright.axes import sizes_of
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.correctness import Bound, Finding
+from kernelwright.judge.draws import Draw
 from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped, sealed_copy
-from kernelwright.judge.session import Draw, Session
+from kernelwright.judge.session import Session
+from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
+from kernelwright.judge.shapes import Shape
 from kernelwright.judge.slots import POISONS, Workspaces
-from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict
+from kernelwright.sizes import evaluate
+from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict, replace
+
+T = TypeVar("T")
 
 COMPARED_KINDS = ("plain", "wild", "nan")
 """Kinds of contents of which one timed call each is compared in every round; which one, the candidate cannot know."""
@@ -41,6 +49,7 @@ CHECKS = (
     "written",
     "non-finite",
     "accuracy",
+    "hidden shapes",
     "deterministic",
     "timed outputs",
     "calls",
@@ -67,16 +76,18 @@ class Findings:
     worst_where: str = ""
     compared: int = 0
     doubts: int = 0
+    shapes: list[str] = field(default_factory=list)
     evidence: dict[str, str] = field(default_factory=dict)
 
 
 def examine(session: Session, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:
     """Returns what the judge finds about one built candidate."""
-    size = sum(w.size_bytes for w in candidate.plan.workspaces)
+    axes = sizes_of(session.problem)
+    size = sum(evaluate(w.size_bytes, axes) for w in candidate.plan.workspaces)
     if size > WORKSPACE_SHARE * session._free_bytes:
         message = f"the plan's workspaces need {size / 2**20:.0f} MiB, too much for this machine"
         return Failure(stage="run", kind="memory", message=message)
-    workspaces = Workspaces(candidate.plan.workspaces)
+    workspaces = Workspaces(candidate.plan.workspaces, axes)
     try:
         for _ in range(RUNNERS - 1):
             with contextlib.suppress(RunnerKilled):  # by somebody else: once more
@@ -86,24 +97,31 @@ def examine(session: Session, candidate: Candidate, artifact: Artifact, policy: 
         return stopped.failure
     finally:
         workspaces.region.close()
-        for name in policy.baselines:
-            made = session.baseline(name)
-            if isinstance(made, Baseline) and session.slots.slot_bytes * session.slots.count > (64 << 20):
-                made.release()
+        session.release()
 
 
 class _Examination:
     def __init__(self, session: Session, candidate: Candidate, policy: Policy, workspaces: Workspaces) -> None:
         self.session, self.candidate, self.policy, self.workspaces = session, candidate, policy, workspaces
         self.slots, self.found = session.slots, Findings()
+        self.sizes, self.place = sizes_of(session.problem), ""
         self.deadline = time.monotonic() + policy.deadline_s
 
     def run(self, artifact: Artifact) -> Failure | Judgement:
         # Stale answers of the candidate before must not be found in the outputs' memory.
         self.slots.restore_guards()
+        runner = self._start(artifact)
+        try:
+            return self._judge(runner, artifact)
+        except Unfit as unfit:
+            return Judgement(verdict=Verdict(checks=(*self._passed(unfit.check.name), unfit.check)))
+        finally:
+            runner.close()
+
+    def _start(self, artifact: Artifact) -> Runner:
         library = _open_artifact(artifact)
         try:
-            runner = Runner(
+            return Runner(
                 self.session.program,
                 library,
                 self.slots,
@@ -111,32 +129,35 @@ class _Examination:
                 threads=self.session.target.threads,
                 cpu_seconds=self.policy.deadline_s * self.session.target.threads,
                 call_deadline_s=self.policy.call_deadline_s,
+                axes=tuple(self.sizes.values()),
             )
         finally:
             os.close(library)
-        try:
-            return self._judge(runner)
-        except Unfit as unfit:
-            return Judgement(verdict=Verdict(checks=(*self._passed(unfit.check.name), unfit.check)))
-        finally:
-            runner.close()
 
-    def _judge(self, runner: Runner) -> Failure | Judgement:
+    def _judge(self, runner: Runner, artifact: Artifact | None = None) -> Failure | Judgement:
         pause_ns = timing.latency_ns(runner)
         for number in range(self.policy.draws):
             for family in self.policy.families:
                 if time.monotonic() > self.deadline:
                     return self._late("the correctness checks were not through")
-                if draw := self.session.draw(family, number):
+                if draw := self._unhurried(lambda f=family, n=number: self.session.draw(f, n)):  # type: ignore[misc]
                     self._check_draw(runner, draw)
+        # Without an artifact it is Python that is judged, which has no problem whose sizes vary.
+        shapes = self._unhurried(lambda: self.session.shapes(self.policy.hidden_shapes)) if artifact else ()
+        for shape in shapes:
+            assert artifact is not None
+            if time.monotonic() > self.deadline:
+                return self._late("the hidden shapes were not through")
+            self._check_shape(shape, artifact)
         self._note_correctness()
         runner.perturb(0)
         session = self.session
         estimate_us = self._estimate_us(runner)
+        baselines = self._unhurried(lambda: session.ready_baselines(self.policy))
         samples, fault = timing.run_rounds(
             self.policy,
             slots=self.slots,
-            baselines=session.ready_baselines(self.policy),
+            baselines=baselines,
             refresh=session.refresh,
             inspect=self._inspect,
             rng=session.rng,
@@ -166,11 +187,41 @@ class _Examination:
             notes=session.notes(self.policy),
         )
 
+    def _unhurried(self, make: Callable[[], T]) -> T:
+        """Returns what all candidates share, made at its first use; no candidate's deadline is shortened by it."""
+        start = time.monotonic()
+        made = make()
+        self.deadline += time.monotonic() - start
+        return made
+
     def _late(self, what: str) -> Failure:
         limit = f"{self.policy.deadline_s:g} s"
         return Failure(stage="run", kind="timeout", message=f"the judgement took longer than {limit}: {what}")
 
     # ------------------------------------------------------------------------------------------- correctness
+
+    def _check_shape(self, shape: Shape, artifact: Artifact) -> None:
+        """The same checks at other sizes, in a process of their own with buffers of their own."""
+        session = self.session
+        inner = _Examination(session, self.candidate, self.policy, self.workspaces)
+        inner.slots, inner.found, inner.sizes, inner.place = shape.slots, self.found, shape.sizes, f"{shape.text}, "
+        inner.workspaces = Workspaces(self.candidate.plan.workspaces, shape.sizes)
+        shape.slots.restore_guards()
+        try:
+            runner = inner._start(artifact)
+            try:
+                for family in HIDDEN_FAMILIES:
+                    draw = self._unhurried(lambda f=family: shape.draws.draw(f, 0))  # type: ignore[misc]
+                    if draw:
+                        inner._check_draw(runner, draw)
+            finally:
+                runner.close()
+        except RunnerStopped as stopped:
+            failure = replace(stopped.failure, message=f"{shape.text}: {stopped.failure.message}")
+            raise RunnerStopped(failure) from None
+        finally:
+            inner.workspaces.region.close()
+        self.found.shapes.append(shape.text)
 
     def _check_draw(self, runner: Runner, draw: Draw) -> None:
         """Two calls on different slots, everything undefined filled with different patterns."""
@@ -184,7 +235,7 @@ class _Examination:
             self.workspaces.poison(poison)
             runner.perturb(poison)
             runner.run((slot,))
-        where = f"family {draw.family}, draw {draw.number}"
+        where = f"{self.place}family {draw.family}, draw {draw.number}"
         self._check_guards(slots, where)
         self._check_written(slots, where)
         equal = all(torch.equal(self.slots.raw(slots[0], i), self.slots.raw(slots[1], i)) for i in self._outputs())
@@ -229,6 +280,8 @@ class _Examination:
         evidence["written"] = f"every element, in {found.draws} draws with two patterns of poison"
         evidence["non-finite"] = f"NaN and infinities where the reference has them, {found.draws} draws"
         evidence["accuracy"] = f"largest error {found.worst:.2g} of the bound ({found.worst_where})"
+        if found.shapes:
+            evidence["hidden shapes"] = f"right at {'; '.join(found.shapes)}"
         same = "all" if found.pairs_equal == found.draws else f"{found.pairs_equal} of {found.draws}"
         evidence["deterministic"] = f"{same} pairs of calls agree bit for bit; every call is within bounds"
 

@@ -27,23 +27,37 @@ FAMILIES = (
     "zeros",
     "outliers",
     "rows",
+    "spikes",
     "ascending",
     "nonfinite",
+    "huge",
+    "tiny",
+    "shifted",
+    "exact",
+    "lowest",
+    "highest",
+    "sorted",
+    "permuted",
+    "repeated",
+    "sparse",
+    "dense",
+    "single",
 )
-"""Every input family, by the name that inputs.py knows it by."""
+"""Every input family, by the name that inputs.py or structured.py knows it by."""
 
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 BASELINES = ("eager", *(f"compile:{mode}" for mode in COMPILE_MODES))
 
 SCREEN = Policy(
     name="screen",
-    families=("given", "large", "negative", "constant", "integers", "rows", "nonfinite"),
+    families=("given", "large", "negative", "constant", "integers", "rows", "nonfinite", "highest", "permuted"),
     draws=1,
     baselines=("eager",),
     rounds=6,
     block_us=1500.0,
     deadline_s=30.0,
     call_deadline_s=5.0,
+    hidden_shapes=1,
 )
 MEASURE = Policy(
     name="measure",
@@ -53,6 +67,7 @@ MEASURE = Policy(
     rounds=20,
     block_us=3000.0,
     deadline_s=90.0,
+    hidden_shapes=3,
 )
 REPORT = Policy(
     name="report",
@@ -62,6 +77,7 @@ REPORT = Policy(
     rounds=32,
     block_us=5000.0,
     deadline_s=300.0,
+    hidden_shapes=6,
     memory_checkers=("address", "undefined", "thread"),
 )
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in (SCREEN, MEASURE, REPORT)}

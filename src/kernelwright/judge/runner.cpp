@@ -51,6 +51,7 @@ namespace {
 
 constexpr uint32_t kMaxCalls = 4096;
 constexpr uint32_t kMaxBuffers = 256;
+constexpr uint32_t kMaxAxes = 8;
 constexpr uint64_t kMoat = 1u << 28;  // runner.py knows it as MOAT_BYTES
 constexpr uint32_t kMagic = 0x6b77726e;  // "nrwk"
 enum Reply : uint32_t { kReady = 1, kDone = 2, kFault = 3, kLoadFailed = 4 };
@@ -79,6 +80,7 @@ int control_fd, reply_fd;
 char* base[3];
 Setup setup;
 Buffer buffers[kMaxBuffers];
+int64_t axes[kMaxAxes];
 uint32_t slots[kMaxCalls];
 Stamp stamps[kMaxCalls];
 
@@ -247,7 +249,7 @@ void lock_for_running() {
 
 // ----------------------------------------------------------------------------------------------------- commands
 
-using Entry = void (*)(void* const*);
+using Entry = void (*)(void* const*, const int64_t*);
 
 void run(Entry entry, uint32_t count) {
   if (count > kMaxCalls) give_up("too many calls");
@@ -257,7 +259,7 @@ void run(Entry entry, uint32_t count) {
     for (uint32_t b = 0; b < setup.buffers; ++b)
       pointers[b] = base[buffers[b].region] + buffers[b].offset + slots[i] * buffers[b].stride;
     const uint64_t start_ns = now_ns();
-    entry(pointers);
+    entry(pointers, axes);
     const uint64_t end_ns = now_ns();
     stamps[i] = {start_ns, end_ns};
   }
@@ -288,6 +290,7 @@ void prepare(char** arguments) {
   read_all(&setup, sizeof setup);
   if (setup.magic != kMagic || setup.buffers > kMaxBuffers) give_up("not a setup message");
   read_all(buffers, setup.buffers * sizeof *buffers);
+  read_all(axes, sizeof axes);
   mallopt(M_ARENA_MAX, 1);  // further arenas would need mprotect
   base[0] = map(input_fd, setup.region_bytes[0], PROT_READ);
   base[1] = map(output_fd, setup.region_bytes[1], PROT_READ | PROT_WRITE);

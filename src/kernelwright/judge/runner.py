@@ -33,6 +33,7 @@ PLACE = struct.Struct("=3Q")
 HEADER = struct.Struct("=2I")
 FAULT_REST = struct.Struct("=2Q")
 BASES = struct.Struct("=3Q")
+AXES = struct.Struct("=8q")
 MAX_CALLS = 4096
 MOAT_BYTES = 1 << 28
 """Addresses before and after each region that fault, as in runner.cpp."""
@@ -86,6 +87,7 @@ class Runner:
         threads: OpenMP threads of its pool.
         cpu_seconds: processor time after which the kernel ends it.
         call_deadline_s: how long one block may take.
+        axes: the sizes of the problem's dynamic axes, in their order.
 
     Raises:
         RunnerStopped: when the library cannot be loaded.
@@ -101,6 +103,7 @@ class Runner:
         threads: int,
         cpu_seconds: float,
         call_deadline_s: float,
+        axes: Sequence[int] = (),
     ) -> None:
         self._slots, self._workspaces, self._call_deadline_s = slots, workspaces, call_deadline_s
         to_read, self._control = os.pipe2(os.O_CLOEXEC)
@@ -129,17 +132,18 @@ class Runner:
             for fd in (to_read, to_write, read_only):
                 os.close(fd)
         try:
-            self._start(threads)
+            self._start(threads, axes)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, threads: int) -> None:
+    def _start(self, threads: int, axes: Sequence[int]) -> None:
         buffers = (*self._slots.buffers, *self._workspaces.buffers)
         sizes = [r.size for r in (self._slots.input, self._slots.output, self._workspaces.region)]
         memory = MEMORY_BYTES + 4 * self._slots.slot_bytes + (16 << 20) * threads
         setup = SETUP.pack(MAGIC, threads, len(buffers), self._slots.count, *sizes, memory, self._cpu_seconds)
-        self._send(setup + b"".join(PLACE.pack(b.region, b.offset, b.stride) for b in buffers))
+        places = b"".join(PLACE.pack(b.region, b.offset, b.stride) for b in buffers)
+        self._send(setup + places + AXES.pack(*axes, *[0] * (8 - len(axes))))
         deadline = time.monotonic() + START_DEADLINE_S
         self._expect(READY, deadline)
         self._bases = BASES.unpack(self._read(BASES.size, deadline))

@@ -7,7 +7,8 @@ are widened as well: they belong to how the reference computes, not to what it m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -21,7 +22,10 @@ UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
 
 
 class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While active, operators that would make or use narrow floating tensors use float64 instead."""
+    """While active, operators that would make or use narrow floating tensors use float64 instead.
+
+    A narrow tensor that an operator writes into (a constant of the reference's own) gets the result back.
+    """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -29,8 +33,66 @@ class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = {key: _wide(item) for key, item in (kwargs or {}).items()}
-        return func(*(_wide(item) for item in args), **kwargs)
+        kwargs = kwargs or {}
+        wide_args, wide_kwargs = [_wide(item) for item in args], {key: _wide(item) for key, item in kwargs.items()}
+        result = func(*wide_args, **wide_kwargs)
+        for position, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            by_name = argument.kwarg_only or position >= len(args)
+            old = kwargs.get(argument.name) if by_name else args[position]
+            new = wide_kwargs.get(argument.name) if by_name else wide_args[position]
+            if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and old is not new:
+                old.copy_(new)
+                result = old if result is new else result
+        return result
+
+
+@contextmanager
+def wide_by_default() -> Iterator[None]:
+    """Lets `torch.zeros(n)` and the like make float64 tensors."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While active, every result is changed by a relative amount at random, as rounding would.
+
+    A backward pass subtracts numbers that are equal in exact arithmetic (a softmax whose row is one-hot): what a
+    right kernel leaves of them depends on its roundings, and no change of the inputs shows it.
+    """
+
+    def __init__(self, relative: float, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._relative, self._seed = relative, seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as in Widened
+
+    def _moved(self, item: Any) -> Any:
+        if not _is_wide(item):
+            return item
+        if item.device not in self._generators:
+            self._generators[item.device] = torch.Generator(item.device).manual_seed(self._seed)
+        return nudge(item, self._relative, self._generators[item.device])
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if any(returned.alias_info is not None for returned in func._schema.returns):
+            return result  # a view, or written in place: no new numbers
+        if isinstance(result, tuple | list):
+            return type(result)(map(self._moved, result))
+        return self._moved(result)
+
+
+def _is_wide(item: object) -> bool:
+    return isinstance(item, torch.Tensor) and item.dtype is torch.float64
 
 
 def _wide(item: Any) -> Any:
@@ -73,7 +135,7 @@ class Truth:
     def exact(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Returns the outputs in float64 (integers and booleans as they are)."""
         set_state(self._wide, parameters)
-        with Widened():  # type: ignore[no-untyped-call]
+        with wide_by_default(), Widened():  # type: ignore[no-untyped-call]
             outputs = self._reference.call(self._wide, [_fresh_wide(t) for t in inputs])
         return tuple(t.detach().contiguous() for t in outputs)
 
@@ -87,12 +149,18 @@ class Truth:
     def nearby(
         self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], *, relative: float, seed: int
     ) -> tuple[torch.Tensor, ...]:
-        """Returns the truth for inputs and parameters each changed by about one rounding."""
+        """Returns the truth for inputs and parameters each changed by about one rounding.
+
+        Of a backward pass the results in between as well (see Jittered).
+        """
         device = next((t.device for t in (*inputs, *parameters)), torch.device("cpu"))
         generator = torch.Generator(device).manual_seed(seed)
-        return self.exact(
-            [nudge(t, relative, generator) for t in inputs], [nudge(t, relative, generator) for t in parameters]
-        )
+        moved = [nudge(t, relative, generator) for t in inputs]
+        state = [nudge(t, relative, generator) for t in parameters]
+        if not self._reference.has_backward:
+            return self.exact(moved, state)
+        with Jittered(relative, seed):
+            return self.exact(moved, state)
 
 
 def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:

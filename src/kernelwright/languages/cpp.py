@@ -18,7 +18,7 @@ from kernelwright.languages.hardware import Compiler, cpu_identity, find_compile
 from kernelwright.languages.plan import check_plan
 from kernelwright.types import Artifact, Candidate, Failure, OptionValue, Problem, Target, digest
 
-FORMAT = 1
+FORMAT = 2
 """Part of every key: raise it when the same inputs would give another artifact or another verdict."""
 BASE_FLAGS = (
     "-std=c++17", "-march=native", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math",

@@ -370,4 +370,4 @@ def judge_candidate(
         session.say("found", "judged before; this is the stored record", record=known, candidate=candidate)
         return known
     with judge(problem, target, on_event=session.hear) as it:
-        return next(record for _, record in session.judge(it, (candidate,), policy))
+        return next(record for _, record in session.judge(it, (candidate,), policy, prepare=False))

@@ -18,6 +18,7 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.judge.slots import GUARD, GUARD_BYTES, WORDS, bytes_of
 from kernelwright.reference_program import DTYPES
+from kernelwright.sizes import evaluate
 from kernelwright.types import Problem, TensorSpec, Workspace
 
 ALIGNMENT = 256
@@ -191,7 +192,7 @@ class DeviceWorkspaces:
     """One candidate's scratch memory, whose contents are undefined before every call."""
 
     def __init__(self, workspaces: Sequence[Workspace], device: torch.device) -> None:
-        self.places, end = lay_out([(w.name, w.size_bytes, None) for w in workspaces], count=1)
+        self.places, end = lay_out([(w.name, evaluate(w.size_bytes, {}), None) for w in workspaces], count=1)
         self.region = Region(end, device)
 
     def addresses(self) -> dict[str, int]:

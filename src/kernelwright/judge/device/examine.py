@@ -27,6 +27,7 @@ from kernelwright.judge.device.executor import BoundPlan, Executor, Loaded, Repl
 from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceDraw, DeviceSession
 from kernelwright.judge.slots import POISONS
+from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict
 
 COMPARED_KINDS = ("plain", "wild", "nan")
@@ -110,7 +111,7 @@ def examine(session: DeviceSession, candidate: Candidate, artifact: Artifact, po
     Raises:
         DeviceFault: for a fault of the candidate at loading, or one after which the device cannot be used.
     """
-    size = sum(w.size_bytes for w in candidate.plan.workspaces)
+    size = sum(evaluate(w.size_bytes, {}) for w in candidate.plan.workspaces)
     if size > WORKSPACE_SHARE * session._free_bytes:
         message = f"the plan's workspaces need {size / 2**20:.0f} MiB, too much for this device"
         return Failure(stage="run", kind="memory", message=message)

@@ -15,6 +15,7 @@ from kernelwright import codec
 from kernelwright.judge.device import driver
 from kernelwright.judge.device.cuda_executor import bare_executor
 from kernelwright.reference_program import DTYPES, load_problem, state_of
+from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Problem
 
 SEED = 20260412
@@ -38,7 +39,8 @@ def main(path: Path) -> None:
     for spec in problem.outputs:
         views[spec.name] = torch.empty(spec.shape, dtype=DTYPES[spec.dtype], device="cuda")
     for workspace in candidate.plan.workspaces:
-        views[workspace.name] = torch.empty(workspace.size_bytes, dtype=torch.uint8, device="cuda")
+        size = evaluate(workspace.size_bytes, {axis.name: axis.size for axis in problem.axes})
+        views[workspace.name] = torch.empty(size, dtype=torch.uint8, device="cuda")
     addresses = {name: view.data_ptr() for name, view in views.items()}
     axes = {axis.name: axis.size for axis in problem.axes}
     executor.issue(executor.bind(loaded, candidate.plan, addresses, views, axes))

@@ -32,6 +32,7 @@ from kernelwright.judge.inputs import NONFINITE, draw_parameters, fill_family, w
 from kernelwright.judge.policies import DEVICE_LIBRARIES
 from kernelwright.judge.sensitivity import Sensitivity
 from kernelwright.judge.slots import bytes_of
+from kernelwright.judge.structured import STRUCTURED
 from kernelwright.judge.truth import Truth, arithmetic_roundoff
 from kernelwright.process import Emit
 from kernelwright.reference_program import load_problem, state_of
@@ -224,6 +225,8 @@ class DeviceSession:
         style = number if family == "given" else number + 1
         parameters = draw_parameters(self.problem.parameters, self._initial, style, seed + 1)
         inputs = fill_family(family, self.problem.inputs, given, seed)
+        if inputs is None and family in STRUCTURED:
+            return ""
         if inputs is None:
             table = fill_family(family, self.problem.parameters, parameters, seed)
             if table is None:
@@ -262,7 +265,7 @@ class DeviceSession:
 
     def notes(self, policy: Policy) -> tuple[str, ...]:
         """Returns what was left out and why: families, baselines."""
-        families = [f"family {f} left out: {why}" for f, why in self._dropped.items() if f in policy.families]
+        families = [f"family {f} left out: {why}" for f, why in self._dropped.items() if why and f in policy.families]
         wanted = self._names(policy)
         missing = [b for b in self._baselines.values() if isinstance(b, Unavailable) and b.name in wanted]
         return (*families, *(f"baseline {b.name} unavailable: {b.reason}" for b in missing))

@@ -7,6 +7,7 @@ with its answer, and the parent ends it.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,14 @@ def probe(emit: Emit) -> bool:
 
 
 def open_session(emit: Emit, *, problem: Problem, target: Target, known: Sequence[Any] = ()) -> Facts:
-    """Makes the session ready; returns what a session of the same problem in another worker need not find again."""
+    """Makes the session ready; returns what a session of the same problem in another worker need not find again.
+
+    Asked again, it ends the session before, whose memory this one needs.
+    """
+    if _open:
+        _open.clear()
+        gc.collect()
+        torch.cuda.empty_cache()
     facts = Facts(*known) if known else None
     _open.append(DeviceSession(problem, target, _executor(), emit, driver=driver.driver_version(), known=facts))
     return _open[-1].facts

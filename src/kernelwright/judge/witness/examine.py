@@ -17,9 +17,10 @@ import torch
 
 from kernelwright.judge import conditions, integrity
 from kernelwright.judge.baselines import EAGER, Baseline
+from kernelwright.judge.draws import Draw
 from kernelwright.judge.examine import CHECKS, Unfit, _Examination
 from kernelwright.judge.runner import Runner, RunnerStopped
-from kernelwright.judge.session import Draw, Session
+from kernelwright.judge.session import Session
 from kernelwright.judge.slots import POISONS, Region, Workspaces
 from kernelwright.judge.witness.describing import describe
 from kernelwright.judge.witness.spares import Spares
