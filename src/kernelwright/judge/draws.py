@@ -36,6 +36,8 @@ from kernelwright.types import Problem, TensorSpec
 NEARBY = 8
 """Evaluations of the truth with moved inputs where an output has so few elements that one says little."""
 NEARBY_ELEMENTS = 64
+CLOSER, CLOSER_ELEMENTS = 32, 1 << 21
+"""Evaluations of the truth for a closer look, and how many elements of arguments they may have together."""
 SEEN_DRAWS = 4
 """From which it is observed what integers and masks have in common."""
 NOT_FINITE = "the reference itself is not finite there"
@@ -234,7 +236,7 @@ class Draws:
         """Returns bounds from the truth for inputs that each moved by one rounding, a few times."""
         finer: list[Tensors] = []
         count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 2
-        step = max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
+        step = self._rounding(inputs, parameters)
 
         def near(number: int, relative: float) -> Tensors:
             return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("near", number))
@@ -247,7 +249,25 @@ class Draws:
         nearby = [near(number, step) for number in range(count)]
         return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=fine)
 
+    def _rounding(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> float:
+        return max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
+
     def bounds_of(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns the bounds for any contents."""
         exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
         return self._bounds(inputs, parameters, exact, own)
+
+    def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
+        """Returns bounds for any contents from many more moved inputs, which settle what is doubtful."""
+        exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
+        step = self._rounding(inputs, parameters)
+        pairs = max(2, min(CLOSER, CLOSER_ELEMENTS // max(1, sum(t.numel() for t in (*inputs, *exact)))) // 2)
+
+        def moved(relative: float, pair: int) -> Tensors:
+            return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("closer", pair), untied=True)
+
+        nearby = [moved(sign * step, pair) for pair in range(pairs) for sign in (1.0, -1.0)]
+        finer = moved(step / FINER, 0)
+        return bounds_for(
+            self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=lambda: finer, closer=True
+        )

@@ -6,8 +6,8 @@ structure of their own (masks, tables with few distinct values) have families of
 Covers: precision that only shows on odd values, cancellation (`shifted`), coherent rounding (`constant`,
     `powers`), overflow of squares and exponentials (`large`), functions that hold near zero only (`huge`,
     `tiny`), masks by sign, order of a running maximum (`ascending`), rows of different scale (`rows`), rows
-    that one element decides (`spikes`), sums of small integers, which are exact in any order (`exact`), NaN and
-    infinities (`nonfinite`).
+    that one element decides (`spikes`), sums of small integers, which are exact in any order (`exact`), NaN
+    and infinities (`nonfinite`).
 Does not cover: values outside a tensor's declared range; relations between tensors that only the
     reference's own generator knows (family `given` keeps them).
 """
@@ -35,6 +35,8 @@ WILD = 200.0
 """A number whose exponential overflows."""
 KINDS = ("plain", "wild", "nan", "plain", "wild", "plain", "wild", "plain")
 """What each eight slots of a timed round hold, in random order: few calls of a candidate see every kind."""
+RESEMBLANCES = ("none", "part", "part", "part", "part", "nearly", "nearly")
+"""How a slot's tensor comes from the slot refreshed before it: not at all, but for a part, or but for little."""
 Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
 
@@ -143,16 +145,22 @@ def _place_nans(rows: torch.Tensor, chosen: Sequence[int], g: torch.Generator) -
 
 def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     drawn = _normal(shape, g)
-    flat = drawn.view(-1)
-    for bad in (float("nan"), float("inf"), float("-inf")):
-        flat[int(torch.randint(0, len(flat), (1,), generator=g, device=g.device))] = bad
     rows = drawn.reshape(-1, shape[-1]) if shape else drawn.reshape(1, 1)
+    hidden = -1
     if len(rows) >= MASKED_FROM:
         # As masks leave them: rows that begin with minus infinity, and one that holds nothing else.
         order = torch.randperm(len(rows), generator=g, device=g.device)
         rows[order[:3], 0] = float("-inf")
         rows[order[3]] = float("-inf")
+        hidden = int(order[3])
         _place_nans(rows, order[4:7].tolist(), g)
+    flat, taken = drawn.view(-1), set[int]()
+    # Not in the hidden row and no two in one place, or some draws would hold no NaN.
+    while len(taken) < min(3, len(flat)):
+        place = int(torch.randint(0, len(flat), (1,), generator=g, device=g.device))
+        if place not in taken and place // rows.shape[1] != hidden:
+            flat[place] = (float("nan"), float("inf"), float("-inf"))[len(taken)]
+            taken.add(place)
     return drawn
 
 
@@ -346,9 +354,11 @@ class Refresher:
 
     A slot gets one of a few draws of the reference's own inputs, each element of a free tensor
     multiplied by a factor of its own. So neither an answer kept from earlier calls is right, nor a
-    multiple of it. Some slots are of another kind: a few elements wild, or one a NaN (`KINDS`), so that
-    what only ordinary numbers can do without is missed here as well. Integers and masks are mixed anew
-    (structured.Mixer). Parameters change in part at times: one that has stayed says nothing about the others.
+    multiple of it. Most slots equal another one in part, which is called in the same round: what is kept by a
+    part of the contents is wrong there. Some slots are of another kind: a few elements wild, or one a NaN
+    (`KINDS`), so that what only ordinary numbers can do without is missed here as well. Integers and masks are
+    mixed anew (structured.Mixer). Parameters change in part at times: one that has stayed says nothing about the
+    others.
     """
 
     def __init__(
@@ -383,17 +393,26 @@ class Refresher:
             for index, spec in enumerate(self._specs)
             if self._free[index] and not _is_limited(spec) and self._draws[0][index].numel()
         ]
+        several = [index for index, free in enumerate(self._free) if free]
         for position, tensors in enumerate(slots):
+            # Of several tensors one often stays, wild elements and all: what is kept for one of them alone is wrong.
+            chance = int(torch.randint(0, 2 * max(1, len(several)), (), generator=self._rng))
+            same = several[chance] if position and len(several) > 1 and chance < len(several) else -1
             for index, tensor in enumerate(tensors):
                 source = self._draws[which[position]][index]
                 if self._free[index]:
                     self._refresh_free(source, self._specs[index], tensor)
+                    if index == same:
+                        tensor.copy_(slots[position - 1][index])
+                    elif position:
+                        self._resemble(slots[position - 1][index], tensor)
                 else:
                     self.mixer.write(index, which[position], tensor)
             if not marked or (kinds[position] == "wild" and not self.wild):
                 kinds[position] = "plain"
             if kinds[position] != "plain":
-                self._mark(kinds[position], [tensors[index] for index in marked])
+                others = [index for index in marked if index != same] or marked
+                self._mark(kinds[position], [tensors[index] for index in others])
         return kinds
 
     def _refresh_free(self, source: torch.Tensor, spec: TensorSpec, into: torch.Tensor) -> None:
@@ -403,6 +422,21 @@ class Refresher:
         flat[places[:4]] = flat[places[4:]]
         if _is_limited(spec):
             into.clamp_(min=spec.low, max=spec.high)
+
+    def _resemble(self, other: torch.Tensor, tensor: torch.Tensor) -> None:
+        """Makes a tensor mostly equal to another slot's: an answer kept by a part of its contents is then wrong."""
+        kind = int(torch.randint(0, len(RESEMBLANCES), (), generator=self._rng))
+        count = tensor.numel()
+        if RESEMBLANCES[kind] == "none":
+            return
+        ends = torch.randint(0, count + 1, (2,), generator=self._rng).tolist()
+        first, end = min(ends), max(ends)
+        if RESEMBLANCES[kind] == "nearly":
+            end = min(count, first + int(count ** float(_unit((), self._rng))))
+        mine, theirs = tensor.view(-1), other.view(-1)
+        for kept in (slice(0, first), slice(end, count)):
+            # Wild elements and NaN are the other slot's own.
+            mine[kept] = torch.where(theirs[kept].abs() < WILD, theirs[kept], mine[kept])
 
     def _mark(self, kind: str, tensors: Sequence[torch.Tensor]) -> None:
         """Puts wild elements into some of a slot's tensors, or a NaN into one of them."""

@@ -47,7 +47,10 @@ SYSTEM_CALLS = {
     "aarch64": {56: "openat", 63: "read", 64: "write", 129: "kill", 131: "tgkill", 178: "gettid", 198: "socket",
                 220: "clone", 221: "execve", 222: "mmap", 226: "mprotect", 435: "clone3"},
 }  # fmt: skip
-THREAD_CALLS = ("clone", "clone3")
+THREAD_CALLS = ("clone", "clone3", "mprotect")
+"""What starting a thread takes: the C library protects the end of its stack first."""
+PLAIN_SIGNALS = (signal.SIGILL, signal.SIGFPE)
+"""Their address is that of the code, which says nothing about memory."""
 ABORT_CALLS = ("gettid", "tgkill")
 """What abort() begins with."""
 
@@ -246,13 +249,16 @@ class Runner:
         if number == signal.SIGSYS:
             name = SYSTEM_CALLS.get(os.uname().machine, {}).get(call, f"number {call}")
             if name in THREAD_CALLS:
-                message = "the kernel started a thread or process; use one team size in all OpenMP regions"
+                message = f"the kernel started a thread or process ({name}); use one team size in all OpenMP regions"
                 return _failure("thread", message)
             if name in ABORT_CALLS:
                 return _failure("abort", "the kernel gave up: abort() or a failed assertion")
             return _failure("syscall", f"the kernel made a system call ({name}); it may only compute")
         name = signal.Signals(number).name
         buffers = (*self._slots.buffers, *self._workspaces.buffers)
+        if number in PLAIN_SIGNALS:
+            what = "an illegal instruction" if number == signal.SIGILL else "a division of whole numbers by zero"
+            return _failure("signal", f"the kernel failed with {name}: {what}")
         regions = (self._slots.input, self._slots.output, self._workspaces.region)
         for base, region, title in zip(self._bases, regions, REGIONS, strict=True):
             offset = address - base

@@ -148,6 +148,10 @@ class Session:
         """Returns the full bounds for what a slot holds now."""
         return self.draws.bounds_of(self.slots.inputs[slot], self.slots.parameters)
 
+    def closer_bounds_of_slot(self, slot: int) -> tuple[Bound, ...]:
+        """Returns bounds for what a slot holds now that settle what is doubtful."""
+        return self.draws.closer_bounds(self.slots.inputs[slot], self.slots.parameters)
+
     def baseline(self, name: str) -> Baseline | Unavailable:
         """Returns a baseline, compiled and warm; made at first use."""
         if name not in self._baselines:

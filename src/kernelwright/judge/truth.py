@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelwright.reference_program import Reference, state_of
 
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
+TINY, HUGE = 1e-290, 1e300
 UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
 """Of the arithmetic that a dtype deserves: half-precision tensors are expected to be summed in float32."""
 
@@ -147,20 +148,44 @@ class Truth:
         return tuple(t.detach().clone(memory_format=torch.contiguous_format) for t in outputs)
 
     def nearby(
-        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], *, relative: float, seed: int
+        self,
+        inputs: Sequence[torch.Tensor],
+        parameters: Sequence[torch.Tensor],
+        *,
+        relative: float,
+        seed: int,
+        untied: bool = False,
     ) -> tuple[torch.Tensor, ...]:
         """Returns the truth for inputs and parameters each changed by about one rounding.
 
         Of a backward pass the results in between as well (see Jittered).
+
+        Args:
+            inputs: of the reference.
+            parameters: of the reference.
+            relative: the size of a rounding; of the other sign, every change is the opposite one.
+            seed: of the changes.
+            untied: also tell zeros apart, and infinities, which no relative change does.
         """
         device = next((t.device for t in (*inputs, *parameters)), torch.device("cpu"))
         generator = torch.Generator(device).manual_seed(seed)
-        moved = [nudge(t, relative, generator) for t in inputs]
-        state = [nudge(t, relative, generator) for t in parameters]
+        move = untie if untied else nudge
+        moved = [move(t, relative, generator) for t in inputs]
+        state = [move(t, relative, generator) for t in parameters]
         if not self._reference.has_backward:
             return self.exact(moved, state)
         with Jittered(relative, seed):
             return self.exact(moved, state)
+
+
+def untie(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
+    """Returns what `nudge` does, with zeros next to zero and infinities merely huge, all of them different."""
+    moved = nudge(tensor, relative, generator)
+    if not tensor.is_floating_point() or bool((tensor.isfinite() & (tensor != 0)).all()):
+        return moved
+    apart = nudge(torch.ones_like(moved), math.copysign(2.0**-10, relative), generator)
+    moved = torch.where(tensor == 0, TINY * (apart - 1.0), moved)
+    return torch.where(tensor.isinf(), HUGE * tensor.sign().double() * apart, moved)
 
 
 def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
