@@ -51,7 +51,7 @@ from kernelwright.types import (  # noqa: E402
 COUNT = 1 << 20
 STEP_S = 100
 CHILD_S = 150
-FAULTS_LIMIT_S = 110.0
+FAULTS_LIMIT_S = 60.0
 
 
 class Log:
@@ -114,6 +114,8 @@ def executor_part(folder: Path) -> None:
 
     for name, work in EXECUTOR_STEPS:
         do(name, work)
+    if "builder" in state:
+        state["builder"].close()
 
 
 def _import(state: dict[str, Any], said: list[str]) -> None:
@@ -137,10 +139,11 @@ def _probe(state: dict[str, Any], said: list[str]) -> None:
 
 
 def _build(state: dict[str, Any], problem: Problem, candidate: Candidate) -> tuple[bytes, Artifact]:
-    limits = state["executor"].limits
-    suffix = "a" if limits.architecture >= 90 else ""
-    with languages.Builder(languages.cuda_target(f"sm_{limits.architecture}{suffix}"), workers=1) as builder:
-        (built,) = builder.build(problem, [candidate])
+    if "builder" not in state:
+        limits = state["executor"].limits
+        suffix = "a" if limits.architecture >= 90 else ""
+        state["builder"] = languages.Builder(languages.cuda_target(f"sm_{limits.architecture}{suffix}"), workers=1)
+    (built,) = state["builder"].build(problem, [candidate])
     if isinstance(built, Failure):
         raise RuntimeError(f"{built.stage}: {built.kind}: {built.message} {built.detail[:500]}")
     return Path(built.path).read_bytes(), built
@@ -396,11 +399,24 @@ class JudgePart:
 
     def __init__(self, log: Log, *, quick: bool) -> None:
         self.log, self.quick = log, quick
+        self.events: list[tuple[float, Any]] = []
         self.target: Target = languages.cuda_target("sm_90a")
         with log.step("target") as said:
             self.target = languages.detect_device_target()
             said.append(str(self.target))
         self.policies = policies_for(self.target)
+
+    def hear(self, event: Any) -> None:
+        """Keeps one event of the judge."""
+        self.events.append((time.monotonic(), event))
+
+    def opening(self) -> str:
+        """Returns where the time of opening and preparing went, and forgets it."""
+        parts = [e for _, e in self.events if isinstance(e, dict) and "seconds" in e]
+        self.log.write("\n".join(f"{when:.2f} {event}" for when, event in self.events))
+        self.events.clear()
+        named = [(str(e.get("opening") or e.get("baseline") or e.get("state")), e["seconds"]) for e in parts]
+        return "(" + ", ".join(f"{name} {seconds:.2f}" for name, seconds in named if seconds >= 0.02) + ")"
 
     def one(self, judge: Judge, candidate: Candidate, policy: str) -> Record:
         """Judges one candidate and logs its record."""
@@ -411,12 +427,12 @@ class JudgePart:
     def problem_steps(self, name: str, problem: Problem, text: str, *, report: bool) -> None:
         """Screening, measuring, and the whole report, cold and warm, of one right kernel."""
         log = self.log
-        events: list[str] = []
-        with Judge(problem, self.target, on_event=lambda e: events.append(f"{time.monotonic():.2f} {e}")) as judge:
+        with Judge(problem, self.target, on_event=self.hear) as judge:
             made = kernels.candidate(problem, text)
             for policy in ("screen", "measure", *(("report",) if report else ())):
-                with log.step(f"{name}: prepare {policy}", 240):
+                with log.step(f"{name}: prepare {policy}", 240) as said:
                     judge.prepare(self.policies[policy])
+                    said.append(self.opening())
                 for attempt in ("first", "again"):
                     with log.step(f"{name}: {policy}, {attempt}", 120) as said:
                         # Another text, so that the build counts as well.
@@ -425,36 +441,47 @@ class JudgePart:
                         said.append(f"{record.duration_s:.2f} s; {told(record)}")
                         if not record.passed:
                             raise RuntimeError("an honest kernel failed")
-        log.write("\n".join(events))
 
     def fault_steps(self) -> None:
-        """Every fault, and after each a right kernel."""
+        """Every fault, and after each a right kernel; all are built before the first runs."""
         problem, begun = kernels.vector_add(COUNT), time.monotonic()
-        quick = replace(self.policies["screen"], name="faults", families=("given",), rounds=2, call_deadline_s=2.0)
+        quick = replace(self.policies["screen"], name="faults", families=("given",), rounds=2, call_deadline_s=1.0)
         right = kernels.candidate(problem, kernels.add_vectors(COUNT))
-        with Judge(problem, self.target) as judge:
+        with Judge(problem, self.target, on_event=self.hear) as judge:
+            made = [kernels.candidate(problem, kernels.faulty(name, COUNT)) for name in kernels.FAULTS]
+            with self.log.step("faults: build, open, first right kernel", 60) as said:
+                first = next(judge.judge([right, *made], quick))
+                said.append(f"{told(first)}; {self.opening()}")
+            records = judge.judge([each for one in made for each in (one, right)], quick)
             for name in (*kernels.FAULTS, *kernels.ARTIFACT_FAULTS):
                 if time.monotonic() - begun > FAULTS_LIMIT_S:
                     self.log.line(f"fault: {name}", "SKIPPED", 0.0, "no time left")
                     continue
                 with self.log.step(f"fault: {name}", 40) as said:
-                    wanted = kernels.FAULTS[name][2] if name in kernels.FAULTS else kernels.ARTIFACT_FAULTS[name]
-                    record = self._faulty(judge, problem, name, quick, right)
-                    self.log.write(codec.dumps(record))
-                    after_s = time.monotonic()
-                    good = next(judge.judge([right], quick))
-                    said.append(f"{outcome_of(record)} in {record.duration_s:.2f} s")
-                    said.append(f"next {outcome_of(good)} after {time.monotonic() - after_s:.2f} s")
-                    if judge._device and judge._device.replaced_s:
-                        said.append(f"last replacement {judge._device.replaced_s[-1]:.2f} s")
-                    if not any(outcome_of(record).startswith(word) for word in wanted):
-                        raise RuntimeError(f"wanted one of {wanted}: {told(record)}")
-                    if not good.passed:
-                        raise RuntimeError(f"the next candidate: {told(good)}")
+                    if name in kernels.ARTIFACT_FAULTS:
+                        record = self._spoiled(judge, problem, name, quick, right)
+                        records = judge.judge([right], quick)
+                    else:
+                        record = next(records)
+                    self._next(judge, name, record, records, said)
 
-    def _faulty(self, judge: Judge, problem: Problem, name: str, policy: Policy, right: Candidate) -> Record:
-        if name in kernels.FAULTS:
-            return next(judge.judge([kernels.candidate(problem, kernels.faulty(name, COUNT))], policy))
+    def _next(self, judge: Judge, name: str, record: Record, records: Iterator[Record], said: list[str]) -> None:
+        """Judges the right kernel after a fault, and looks at both records."""
+        self.log.write(codec.dumps(record))
+        self.events.clear()
+        after_s = time.monotonic()
+        good = next(records)
+        said.append(f"{outcome_of(record)} in {record.duration_s:.2f} s")
+        said.append(f"next {outcome_of(good)} after {time.monotonic() - after_s:.2f} s {self.opening()}")
+        if judge._device and judge._device.replaced_s:
+            said.append(f"last replacement {judge._device.replaced_s[-1]:.2f} s")
+        wanted = kernels.FAULTS[name][2] if name in kernels.FAULTS else kernels.ARTIFACT_FAULTS[name]
+        if not any(outcome_of(record).startswith(word) for word in wanted):
+            raise RuntimeError(f"wanted one of {wanted}: {told(record)}")
+        if not good.passed:
+            raise RuntimeError(f"the next candidate: {told(good)}")
+
+    def _spoiled(self, judge: Judge, problem: Problem, name: str, policy: Policy, right: Candidate) -> Record:
         if name in ("kernel that is not there", "other parameters"):
             # The artifact of the right one, called in another way.
             wrong = kernels.misplanned(right, name)

@@ -1,7 +1,7 @@
 """Problems and CUDA kernels for tests on a real device: right ones, slowed ones, and one for each fault of a device.
 
 Sources have the launch lines of device_file.py; `candidate` makes candidates of them. benchmarks/device_bringup.py and
-benchmarks/gpu.py use them too.
+benchmarks/gpu_judge.py use them too.
 """
 
 from __future__ import annotations
