@@ -248,6 +248,13 @@ class Mixer:
         most = max((draws[0][index].numel() for index in self._pools), default=0)
         self._choices = torch.rand(most + MIX_SHIFTS, generator=rng) < 0.5
 
+    def to(self, device: torch.device) -> Mixer:
+        """Moves what contents are made from to a device; returns itself."""
+        self._draws = [tuple(t.to(device) for t in draw) for draw in self._draws]
+        self._pools = {index: [t.to(device) for t in pool] for index, pool in self._pools.items()}
+        self._choices = self._choices.to(device)
+        return self
+
     def _rows(self, tensor: torch.Tensor) -> torch.Tensor:
         dim = next((d for d, size in enumerate(tensor.shape) if size > 1), 0)
         return tensor.reshape(tensor.shape[dim] if tensor.dim() else 1, -1)
@@ -268,5 +275,5 @@ class Mixer:
             mixed = torch.where(chosen, rows.roll(shifts[0], 0), others.roll(shifts[1], 0))
             into.copy_(mixed.view(into.shape))
         else:
-            made = fill("permuted", source, structure, self._rng)
+            made = fill("permuted", source.cpu(), structure, self._rng)
             into.copy_(source if made is None else made)

@@ -12,8 +12,9 @@ import pytest
 import torch
 from tests.judge.device.fake_device import FakeExecutor, softmax_problem
 
-from kernelwright.judge.device import session as device_session
-from kernelwright.judge.device.session import DeviceSession, Facts
+from kernelwright.judge.device import draws
+from kernelwright.judge.device.draws import Facts
+from kernelwright.judge.device.session import DeviceSession
 from kernelwright.languages import cuda_target
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +53,7 @@ def test_a_second_session_takes_the_facts_of_the_first(monkeypatch: pytest.Monke
     def never(*_: object) -> None:
         raise AssertionError("found again")
 
-    monkeypatch.setattr(device_session, "Sensitivity", never)
+    monkeypatch.setattr(draws, "Sensitivity", never)
     second = DeviceSession(problem, target, FakeExecutor({}), events.append, known=first.facts)
     assert second.facts is first.facts
     draw = second.draw("given", 0)

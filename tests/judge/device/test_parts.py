@@ -57,25 +57,30 @@ INDEX = TensorSpec(name="i", shape=(50,), dtype="int64", role="input")
 
 
 def test_fresh_contents_are_never_those_before() -> None:
-    draws = [(torch.randn(4, 50), torch.rand(50), torch.arange(50) + 100 * n) for n in range(3)]
+    draws = [(torch.randn(4, 50), torch.rand(50), torch.randint(0, 100, (50,))) for _ in range(3)]
     made = DeviceRefresher((X, LIMITED, INDEX), draws, (torch.randn(7),), 5)
     made.wild = True
     stacks = (torch.zeros(16, 4, 50), torch.zeros(16, 50), torch.zeros(16, 50, dtype=torch.int64))
     parameter = torch.zeros(7)
     seen: list[torch.Tensor] = []
+    whole: list[torch.Tensor] = [draw[2] for draw in draws]
     kinds: list[str] = []
+    assert made.mixes
     for _ in range(2):
         kinds += made.refresh(stacks, list(range(1, 16)))
         made.refresh_parameters((parameter,))
         seen += [stacks[0][slot].clone() for slot in range(1, 16)]
         assert bool((stacks[1][1:] >= 0.0).all())
         assert bool((stacks[1][1:] <= 1.0).all())
-        assert all(any(torch.equal(stacks[2][slot], draw[2]) for draw in draws) for slot in range(1, 16))
+        whole += [stacks[2][slot].clone() for slot in range(1, 16)]
     assert bool((stacks[0][0] == 0.0).all())
     assert set(kinds) == {"plain", "wild", "nan"}
     for kind, tensor in zip(kinds, seen, strict=True):
         assert bool(tensor.isnan().any()) == (kind == "nan")
         assert bool((tensor.abs() == 200.0).any()) == (kind == "wild")
+    assert len({tuple(tensor.tolist()) for tensor in whole}) == len(whole)
+    given = {number for draw in draws for number in draw[2].tolist()}
+    assert all(set(tensor.tolist()) <= given for tensor in whole)
     for i, tensor in enumerate(seen):
         others = torch.stack(seen[:i] + seen[i + 1 :])
         assert float((others == tensor).double().mean(dim=(1, 2)).max()) < 0.1

@@ -18,9 +18,10 @@ import torch
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.device import driver
 from kernelwright.judge.device.cuda_executor import CudaExecutor
+from kernelwright.judge.device.draws import Facts
 from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault, fault_of_torch
-from kernelwright.judge.device.session import DeviceSession, Facts
+from kernelwright.judge.device.session import DeviceSession
 from kernelwright.process import Emit, serve
 from kernelwright.types import Artifact, Candidate, Failure, Judgement, Measurement, Policy, Problem, Target
 
