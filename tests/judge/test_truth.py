@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import itertools
+
 import torch
 from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge.sensitivity import Sensitivity
-from kernelwright.judge.truth import Truth
+from kernelwright.judge.truth import Truth, untie
 from kernelwright.reference_program import load_problem, load_reference
 from kernelwright.types import SourceFile
 
@@ -85,3 +87,13 @@ def test_fan_in_and_necessary_bytes_come_from_gradients() -> None:
         "mse": (2 * 64 * 256, 2 * size + 4),
         "argmax": (256, 64 * 8),  # no gradient: inputs for each output, and only the outputs must move
     }
+
+
+def test_untied_numbers_differ_and_keep_their_order() -> None:
+    nan, inf = float("nan"), float("inf")
+    tensor = torch.tensor([nan, nan, nan, inf, inf, 1.0, 0.0, 0.0, -inf, -inf])
+    moved = untie(tensor, 2.0**-24, torch.Generator().manual_seed(3))
+    assert len(set(moved.tolist())) == len(tensor)
+    assert bool(moved.isfinite().all())
+    ends = [moved[:3], moved[3:5], moved[5:6], moved[6:8], moved[8:]]
+    assert all(float(low.max()) < float(high.min()) for high, low in itertools.pairwise(ends))

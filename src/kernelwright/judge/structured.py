@@ -25,8 +25,9 @@ STRUCTURED = ("lowest", "highest", "sorted", "permuted", "repeated", "sparse", "
 """Families of tensors without free numbers, in the order in which they are judged."""
 SHARE = 0.1
 """Of elements that differ from the others in `sparse` and `dense`."""
-NEAR_GAPS = 3
-"""A size of another tensor within so many gaps of the largest index seen is taken for its limit."""
+NEAR_GAPS = 8
+"""A size of another tensor within so many gaps of the largest index seen is taken for its limit: of uniform indices
+the largest lies farther off in one case of some hundred thousand."""
 MIX_SHIFTS = 1 << 12
 DISTINCT_FROM = 4
 Kind = Literal["free", "ordered", "distinct", "table"]

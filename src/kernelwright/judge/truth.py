@@ -165,7 +165,7 @@ class Truth:
             parameters: of the reference.
             relative: the size of a rounding; of the other sign, every change is the opposite one.
             seed: of the changes.
-            untied: also tell zeros apart, and infinities, which no relative change does.
+            untied: also tell zeros, infinities and NaN apart, which no relative change does.
         """
         device = next((t.device for t in (*inputs, *parameters)), torch.device("cpu"))
         generator = torch.Generator(device).manual_seed(seed)
@@ -179,13 +179,17 @@ class Truth:
 
 
 def untie(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
-    """Returns what `nudge` does, with zeros next to zero and infinities merely huge, all of them different."""
+    """Returns what `nudge` does, with zeros next to zero, infinities merely huge and NaN huger, all of them different.
+
+    For operators that leave the order of equals open: a NaN is the largest there.
+    """
     moved = nudge(tensor, relative, generator)
     if not tensor.is_floating_point() or bool((tensor.isfinite() & (tensor != 0)).all()):
         return moved
     apart = nudge(torch.ones_like(moved), math.copysign(2.0**-10, relative), generator)
     moved = torch.where(tensor == 0, TINY * (apart - 1.0), moved)
-    return torch.where(tensor.isinf(), HUGE * tensor.sign().double() * apart, moved)
+    moved = torch.where(tensor.isinf(), HUGE * tensor.sign().double() * apart, moved)
+    return torch.where(tensor.isnan(), 4.0 * HUGE * apart, moved)
 
 
 def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
