@@ -2,7 +2,8 @@
 
     python benchmarks/device_bringup.py --out FOLDER [--only PART ...] [--quick]
 
-Parts: executor, small, large, repeat, delay, faults, sanitizer. Packages that are missing there are taken from .carry/
+Parts: executor, faults, large, small, repeat, hidden, delay, sanitizer, witness: what matters most comes first, and
+all of them take less than four minutes. Packages that are missing there are taken from .carry/
 (`pip install --no-deps --target .carry pyelftools`).
 
 Prints one line for each step as it ends and the table again at the end; tracebacks and records go to FOLDER. A step
@@ -50,7 +51,7 @@ from kernelwright.types import (  # noqa: E402
 
 COUNT = 1 << 20
 STEP_S = 100
-CHILD_S = 150
+CHILD_S = 60
 FAULTS_LIMIT_S = 60.0
 
 
@@ -513,6 +514,29 @@ class JudgePart:
                 f"within ±{100 * spread:.2f} % of {middle:.4f}; {statistics.median(seconds):.2f} s each; {ratios}"
             )
 
+    def hidden_step(self) -> None:
+        """Dynamic sizes: a kernel for every size passes, one for the declared size does not."""
+        problem = kernels.dynamic_add(COUNT)
+        with self.log.step("hidden shapes", 60) as said, Judge(problem, self.target, on_event=self.hear) as judge:
+            for bound, wanted in (("n", "passed"), (str(COUNT), "check: ")):
+                record = self.one(judge, kernels.candidate(problem, kernels.dynamic_kernel(bound)), "measure")
+                said.append(f"{record.duration_s:.2f} s {told(record)[:150]} {self.opening()}")
+                if not outcome_of(record).startswith((wanted, "run: memory") if bound != "n" else wanted):
+                    raise RuntimeError(f"wanted {wanted}")
+
+    def witness_step(self) -> None:
+        """The engine that times Python on a device, by its own tests."""
+        with self.log.step("witness engine (tests/gpu/test_witness_cuda.py)", 100) as said:
+            command = [sys.executable, "-m", "pytest", "-q", "--require-gpu", "-p", "no:cacheprovider"]
+            done = subprocess.run(
+                [*command, str(ROOT / "tests/gpu/test_witness_cuda.py")],
+                capture_output=True, text=True, timeout=95, cwd=ROOT, check=False,
+            )  # fmt: skip
+            self.log.write(done.stdout + done.stderr)
+            said.append((done.stdout.strip().splitlines() or ["it printed nothing"])[-1])
+            if done.returncode:
+                raise RuntimeError(f"pytest ended with {done.returncode}")
+
     def delay_step(self) -> None:
         """Kernels slowed by a known amount of work: equal steps give equal differences."""
         problem = kernels.vector_add(COUNT)
@@ -551,9 +575,7 @@ class JudgePart:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "kernelwright-out")) / "bringup")
-    parser.add_argument(
-        "--only", nargs="*", default=[], help="parts: executor small large faults repeat delay sanitizer"
-    )
+    parser.add_argument("--only", nargs="*", default=[], help="parts, by name")
     parser.add_argument("--quick", action="store_true", help="without torch.compile")
     parser.add_argument("--part", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -568,10 +590,7 @@ def main() -> int:
             subprocess.run(command, timeout=CHILD_S, check=True)
     part = JudgePart(log, quick=given.quick)
     parts: tuple[tuple[str, Callable[[], None]], ...] = (
-        (
-            "small",
-            lambda: part.problem_steps("small", kernels.vector_add(COUNT), kernels.add_vectors(COUNT), report=False),
-        ),
+        ("faults", part.fault_steps),
         (
             "large",
             lambda: part.problem_steps(
@@ -581,10 +600,15 @@ def main() -> int:
                 report=not given.quick,
             ),
         ),
+        (
+            "small",
+            lambda: part.problem_steps("small", kernels.vector_add(COUNT), kernels.add_vectors(COUNT), report=False),
+        ),
         ("repeat", lambda: part.repeat_step(8)),
+        ("hidden", part.hidden_step),
         ("delay", part.delay_step),
-        ("faults", part.fault_steps),
         ("sanitizer", part.sanitizer_step),
+        ("witness", part.witness_step),
     )
     for name, work in parts:
         if any("the device does not answer" in text for _, _, _, text in log.lines):

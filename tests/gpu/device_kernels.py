@@ -14,6 +14,7 @@ from kernelwright import languages
 from kernelwright.languages import device_file
 from kernelwright.types import (
     Artifact,
+    Axis,
     Binding,
     Candidate,
     Failure,
@@ -114,6 +115,22 @@ extern "C" __global__ void add(const float* __restrict__ x, const float* __restr
   int i = blockIdx.x * 256 + threadIdx.x;
   float4 a = reinterpret_cast<const float4*>(x)[i], b = reinterpret_cast<const float4*>(y)[i];
   reinterpret_cast<float4*>(out)[i] = make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}}
+"""
+
+
+def dynamic_add(count: int = 1 << 20) -> Problem:
+    """Returns a vector addition whose length may vary."""
+    places = (("x", 0), ("y", 0), ("out", 0))
+    return replace(vector_add(count), axes=(Axis(name="n", size=count, low=1, high=4 * count, places=places),))
+
+
+def dynamic_kernel(bound: str = "n") -> str:
+    """Returns an addition for every length; `bound` is what an index is compared with: `n`, or a mistake."""
+    return f"""// kernelwright-launch: add grid=(n+255)//256 block=256
+extern "C" __global__ void add(const float* x, const float* y, float* out, long long n) {{
+  long long i = blockIdx.x * 256LL + threadIdx.x;
+  if (i < {bound}) out[i] = x[i] + y[i];
 }}
 """
 
