@@ -12,7 +12,7 @@ from pathlib import Path
 from kernelwright import problems
 
 SIZES: dict[str, dict[str, int]] = {
-    "softmax": {"batch": 4, "heads": 16, "length": 1024},
+    "softmax": {"batch": 4, "length": 1024},
     "rms_norm": {"tokens": 8192},
     "layer_norm": {"batch": 32, "length": 1024, "hidden_size": 1024},
     "swiglu": {"tokens": 2048},

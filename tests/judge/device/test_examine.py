@@ -322,3 +322,13 @@ def test_a_kernel_for_the_declared_size_is_wrong_at_hidden_ones(at_hidden_shapes
     assert check.name == "accuracy"
     assert "R=" in check.evidence
     assert found.measurements == ()
+
+
+def test_python_is_refused_with_a_reason_until_it_is_witnessed_here(home: Path) -> None:
+    session = DeviceSession(PROBLEM, TARGET, FakeExecutor({}), lambda _: None)
+    plain = candidate_for(PROBLEM, "right")
+    python = replace(plain, language="python", plan=replace(plain.plan, steps=()))
+    found = examine(session, python, None, QUICK)  # type: ignore[arg-type]
+    assert isinstance(found, Failure)
+    assert (found.stage, found.kind) == ("judge", "unsupported")
+    assert "CPU" in found.message
