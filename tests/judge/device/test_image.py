@@ -30,6 +30,13 @@ def test_a_whole_cubin_fits_its_own_device_and_later_ones_of_its_generation(buil
         assert found[0] == "architecture"
 
 
+def test_the_compilers_version_in_the_header_is_no_fault(built: tuple[bytes, int]) -> None:
+    blob, architecture = built
+    older = bytearray(blob)
+    struct.pack_into("<I", older, 20, 128)
+    assert image.fault(bytes(older), architecture) is None
+
+
 def test_whatever_is_cut_off_is_missed(built: tuple[bytes, int]) -> None:
     blob, architecture = built
     for length in (*range(0, len(blob), 37), *range(len(blob) - 64, len(blob))):

@@ -63,11 +63,12 @@ def _need(holds: bool, what: str) -> None:
 
 def _check(blob: bytes) -> int:
     _need(len(blob) >= HEADER.size, f"{len(blob)} bytes are no header")
-    (ident, kind, machine, version, _, segments_at, sections_at, flags, size, segment_size, segments, section_size,
+    # Older compilers put their own version where ELF has a 1.
+    (ident, kind, machine, _, _, segments_at, sections_at, flags, size, segment_size, segments, section_size,
      count, names) = HEADER.unpack_from(blob)  # fmt: skip
     _need(ident[:7] == b"\x7fELF\x02\x01\x01", "it does not begin as a 64-bit ELF file")
     _need(machine == CUDA_MACHINE, f"its machine is {machine}, not CUDA")
-    _need(kind == EXECUTABLE and version == 1, "it is not linked")
+    _need(kind == EXECUTABLE, "it is not linked")
     _need(size == HEADER.size and section_size == SECTION.size, "its header has another form")
     _need(0 < count < RESERVED_INDEX and 0 < names < count, "it has no sections")
     _need(sections_at + count * SECTION.size <= len(blob), "its table of sections goes beyond the file")
