@@ -19,7 +19,8 @@ class Binding:
 
     kind: Literal["tensor", "workspace", "scalar", "axis", "tensor_map"]
     name: str
-    """The tensor's, workspace's, axis's or tensor map's name; for a scalar, its parameter name."""
+    """The tensor's, workspace's or tensor map's name; for a scalar, its parameter name; for an axis its name, or an
+    expression over axes (sizes.py)."""
     ctype: str
     """The element's C type for pointers, the type itself for scalars and axes: float, double, int64_t ...;
     CUtensorMap for a tensor map."""

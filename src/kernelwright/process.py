@@ -1,15 +1,17 @@
 """Worker processes and the private channel to them.
 
-A worker is `python -P -m MODULE READ_FD WRITE_FD`: messages are JSON with a length in front, on two
+A worker is `python -P -m MODULE READ_FD WRITE_FD [jailed]`: messages are JSON with a length in front, on two
 pipes of their own, so that nothing a reference or kernel prints can be mistaken for an answer and
 nothing that arrives can be more than data. Workers lead a process group of their own: they are
-killed as a group, never see the terminal's Ctrl-C, and end when their parent does.
+killed as a group, never see the terminal's Ctrl-C, and end when their parent does. A worker that
+runs other people's code lives in a jail; what it answers is still data from a stranger.
 Not here: what workers do (capture/worker.py, judge/worker.py, languages/worker.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -33,10 +35,17 @@ from kernelwright.errors import (
     WorkerDied,
     fault_of_machine,
 )
+from kernelwright.jail import Jail, Jailed
 
 HEADER = struct.Struct("<Q")
 MAX_MESSAGE_BYTES = 1 << 30
+JAILED_MESSAGE_BYTES = 1 << 26
+"""What a jailed worker may answer: its parent's memory is not the stranger's."""
 WATCH_PERIOD_S = 0.5
+PR_SET_DUMPABLE = 4
+JAILED = "jailed"
+NOT_A_MESSAGE = (codec.CodecError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError)
+"""What decoding raises for bytes that nobody of us wrote."""
 KINDS: dict[str, type[KernelwrightError]] = {
     cls.__name__: cls for cls in (KernelwrightError, MissingTool, SourceError, StoreError, UserError)
 }
@@ -46,21 +55,36 @@ class DeadlineExceeded(WorkerDied):
     """A worker was killed because its answer did not come in time."""
 
 
-def send(fd: int, message: object) -> None:
-    """Writes one message to a pipe."""
+def send(fd: int, message: object, *, deadline: float | None = None) -> None:
+    """Writes one message to a pipe.
+
+    Args:
+        fd: the pipe's writing end; not blocking where there is a deadline.
+        message: values, tuples and primitives.
+        deadline: a `time.monotonic()` moment; None waits for as long as the other end does not read.
+
+    Raises:
+        TimeoutError: when the deadline passes first.
+    """
     text = codec.dumps(message).encode()
     data = HEADER.pack(len(text)) + text
     view = memoryview(data)
     while view:
-        view = view[os.write(fd, view) :]
+        if deadline is not None:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([], [fd], [], left)[1]:
+                raise TimeoutError
+        with contextlib.suppress(BlockingIOError):
+            view = view[os.write(fd, view) :]
 
 
-def receive(fd: int, *, deadline: float | None = None) -> Any:
+def receive(fd: int, *, deadline: float | None = None, most_bytes: int = MAX_MESSAGE_BYTES) -> Any:
     """Reads one message.
 
     Args:
         fd: the pipe's reading end.
         deadline: a `time.monotonic()` moment; None waits for ever.
+        most_bytes: a longer message is not read.
 
     Raises:
         EOFError: when the other end is gone.
@@ -68,7 +92,7 @@ def receive(fd: int, *, deadline: float | None = None) -> Any:
         WorkerDied: when the length in front cannot be true.
     """
     (length,) = HEADER.unpack(_read_exactly(fd, HEADER.size, deadline))
-    if length > MAX_MESSAGE_BYTES:
+    if length > most_bytes:
         raise WorkerDied(f"a worker announced a message of {length} bytes")
     return codec.loads(_read_exactly(fd, length, deadline))
 
@@ -91,22 +115,49 @@ def _read_exactly(fd: int, count: int, deadline: float | None) -> bytes:
 class Worker:
     """One worker process and the channel to it. Use from one thread at a time."""
 
-    def __init__(self, module: str, *, environment: Mapping[str, str] | None = None) -> None:
-        self.module = module
+    def __init__(self, module: str, *, environment: Mapping[str, str] | None = None, jail: Jail | None = None) -> None:
+        """Starts the worker.
+
+        Args:
+            module: the module that calls `serve`.
+            environment: further variables. A jailed worker sees these and few others.
+            jail: what it may see, change and use; None trusts it.
+
+        Raises:
+            UserError: when the jail cannot be put up on this machine.
+        """
+        self.module, self.jail = module, jail
         to_read, self._out = os.pipe()
         self._in, to_write = os.pipe()
+        os.set_blocking(self._out, False)
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close())
+        # -P: a random.py in the folder that the user works in must not stand for Python's own.
+        command = [sys.executable, "-P", "-m", module, str(to_read), str(to_write), *([JAILED] if jail else [])]
         try:
-            self.process = subprocess.Popen(
-                # -P: a random.py in the folder that the user works in must not stand for Python's own.
-                [sys.executable, "-P", "-m", module, str(to_read), str(to_write)],
-                env={**os.environ, **(environment or {})},
-                pass_fds=(to_read, to_write),
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                start_new_session=True,
+            self.process: subprocess.Popen[bytes] | Jailed = (
+                jail.start(
+                    command,
+                    environment=environment,
+                    descriptors=(to_read, to_write),
+                    stdout=self._log,
+                    stderr=self._log,
+                )
+                if jail
+                else subprocess.Popen(
+                    command,
+                    env={**os.environ, **(environment or {})},
+                    pass_fds=(to_read, to_write),
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._log,
+                    stderr=self._log,
+                    start_new_session=True,
+                )
             )
+        except BaseException:
+            for fd in (self._out, self._in):
+                os.close(fd)
+            self._log.close()
+            raise
         finally:
             os.close(to_read)
             os.close(to_write)
@@ -129,11 +180,13 @@ class Worker:
         """
         deadline = time.monotonic() + deadline_s
         try:
-            send(self._out, {"verb": verb, "arguments": dict(arguments)})
+            send(self._out, {"verb": verb, "arguments": dict(arguments)}, deadline=deadline)
             while True:
-                message = receive(self._in, deadline=deadline)
+                message = self._receive(deadline, verb)
                 if "event" not in message:
                     break
+                if time.monotonic() > deadline:
+                    raise TimeoutError
                 if on_event:
                     on_event(message["event"])
         except TimeoutError:
@@ -141,11 +194,35 @@ class Worker:
             raise DeadlineExceeded(f"{self.module} took longer than {deadline_s:.0f} s for {verb!r}") from None
         except (EOFError, BrokenPipeError):
             raise WorkerDied(self._describe_end(verb)) from None
+        return self._result(message, verb)
+
+    def _receive(self, deadline: float, verb: str) -> dict[str, Any]:
+        most = JAILED_MESSAGE_BYTES if self.jail else MAX_MESSAGE_BYTES
+        try:
+            message = receive(self._in, deadline=deadline, most_bytes=most)
+        except (TimeoutError, EOFError):
+            raise
+        except (WorkerDied, *NOT_A_MESSAGE) as error:
+            self.kill()
+            raise WorkerDied(f"{self.module} sent something that is no message during {verb!r}: {error}") from None
+        if not isinstance(message, dict):
+            self.kill()
+            raise WorkerDied(f"{self.module} sent something that is no message during {verb!r}")
+        return message
+
+    def _result(self, message: dict[str, Any], verb: str) -> Any:
+        error = message.get("error")
         if "error" in message:
-            kind, text, fix, trace = message["error"]
-            error = KINDS.get(kind, KernelwrightError)(text, fix)
-            error.add_note(trace)
-            raise error
+            if not (isinstance(error, tuple | list) and len(error) == 4 and all(isinstance(e, str) for e in error)):
+                self.kill()
+                raise WorkerDied(f"{self.module} sent an error that is none during {verb!r}")
+            kind, text, fix, trace = error
+            fault = KINDS.get(kind, KernelwrightError)(text, fix)
+            fault.add_note(trace)
+            raise fault
+        if "result" not in message:
+            self.kill()
+            raise WorkerDied(f"{self.module} sent an answer without a result during {verb!r}")
         return message["result"]
 
     def log_tail(self, count: int = 2000) -> str:
@@ -155,8 +232,13 @@ class Worker:
         return self._log.read().decode(errors="replace")
 
     def _describe_end(self, verb: str) -> str:
+        if isinstance(self.process, Jailed):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(2.0)  # the keeper is about to say why
         self.kill()
-        code = self.process.returncode
+        code = self.process.returncode or 0
+        if isinstance(self.process, Jailed) and self.process.reason:
+            return f"{self.module} was ended during {verb!r} for its {self.process.reason}"
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
         hint = " (out of memory?)" if code == -signal.SIGKILL else ""
         lines = self.log_tail().strip().splitlines()
@@ -169,6 +251,9 @@ class Worker:
 
     def kill(self) -> None:
         """Ends the worker and everything it started; harmless when it is gone already."""
+        if isinstance(self.process, Jailed):
+            self.process.kill()
+            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -176,6 +261,8 @@ class Worker:
     def close(self) -> None:
         """Kills the worker and releases the channel."""
         self.kill()
+        if isinstance(self.process, Jailed):
+            self.process.close()
         for fd in (self._out, self._in):
             with contextlib.suppress(OSError):
                 os.close(fd)
@@ -201,6 +288,9 @@ def serve(handlers: Mapping[str, Callable[..., object]]) -> None:
     read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)
+    if sys.argv[3:] == [JAILED]:
+        # Nothing that runs beside it in its jail may read its memory or open its channel.
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     own = os.getpid()
 

@@ -126,6 +126,7 @@ with Builder(detect_target(), workers=2) as builder:
     for number in range(1000):
         pair = [scale_candidate("cpp", text + f"// {number} {half}\\n") for half in (0, 1)]
         builder.build(scale_problem(), pair)
+        print(number, flush=True)
 """
 
 
@@ -141,7 +142,8 @@ def test_killed_at_any_moment_nothing_half_is_found(tmp_path: Path) -> None:
             [sys.executable, "-c", BUILD, str(tmp_path / "kernel.cpp")], stdout=subprocess.PIPE, start_new_session=True
         )
         assert parent.stdout is not None
-        parent.stdout.readline()
+        for _ in range(2):  # ready, and the first pair is in the cache
+            parent.stdout.readline()
         time.sleep(0.3 + draw.random() * 0.7)
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()

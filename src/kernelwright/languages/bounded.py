@@ -2,19 +2,23 @@
 
 **Covers**: wall-clock and CPU time, address space, size of each file written, number of
 processes, core dumps, a clean environment, a temporary folder of its own.
-**Does not cover**: the network and the rest of the file system: a compiler runs no code of the
-candidate, and the gate keeps it from naming other files.
+**Does not cover**: the network and the rest of the file system, which are the build worker's jail's part, unless a
+jail of its own is asked for.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
 import subprocess
 from pathlib import Path
+from typing import BinaryIO
 
 from kernelwright.errors import UserError
+from kernelwright.jail import Jail
+from kernelwright.jail.layers import has_seccomp, landlock_abi
 from kernelwright.types import value
 
 # A shell sets the limits and becomes the compiler: nothing runs unlimited for even a moment, and
@@ -53,11 +57,23 @@ class Ended:
     """What it printed, cut to 256 KiB."""
 
 
-def run(command: list[str], *, folder: Path, temporary: Path, limits: Limits, stdin: str = "") -> Ended:
+def run(
+    command: list[str], *, folder: Path, temporary: Path, limits: Limits, stdin: str = "", jailed: bool = False
+) -> Ended:
     """Runs a command in `folder` and returns how it ended.
 
     The command stays in the caller's process group, so that whoever kills a build worker's group
     takes its compiler along; at the deadline the whole tree below the command is killed.
+
+    Args:
+        command: a program's path and its arguments.
+        folder: where it runs.
+        temporary: a folder of its own for what it forgets.
+        limits: what it may use.
+        stdin: what it reads.
+        jailed: it runs its author's code: it gets a jail of its own, in which only `folder` can be written. Inside a
+            build worker's jail this keeps it from the worker and from other candidates' files. Where this machine
+            has no jail within a jail, the worker serves one candidate only (`Language.runs_author_code`).
 
     Raises:
         UserError: when it failed on a full disk, which is no fault of what it compiled.
@@ -65,34 +81,71 @@ def run(command: list[str], *, folder: Path, temporary: Path, limits: Limits, st
     temporary.mkdir(exist_ok=True)
     given, printed = temporary / "stdin", temporary / "printed"
     given.write_text(stdin)
+    with given.open("rb") as source, printed.open("wb") as sink:
+        if jailed and has_inner_jail():
+            status = _run_jailed(command, folder, temporary, limits, source, sink)
+        else:
+            status = _run(command, folder, temporary, limits, source, sink)
+    with printed.open("rb") as file:
+        output = file.read(OUTPUT_LIMIT_BYTES).decode(errors="replace")
+    if status != 0:
+        _check_disk(temporary)
+    return Ended(status=status, output=output)
+
+
+@functools.cache
+def has_inner_jail() -> bool:
+    """Tells whether a jail can be put up inside a build worker's jail."""
+    return landlock_abi() > 0 and has_seccomp()
+
+
+def _run(
+    command: list[str], folder: Path, temporary: Path, limits: Limits, source: BinaryIO, sink: BinaryIO
+) -> int | None:
     bounds = (
         max(1, round(limits.time_s)),
         limits.memory_bytes // 1024,
         limits.file_bytes // BLOCK_BYTES,
         _running() + limits.processes,
     )
-    with given.open("rb") as source, printed.open("wb") as sink:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", SHELL, "sh", *map(str, bounds), *command],
-            cwd=folder,
-            env=_clean_environment(command[0], temporary),
-            stdin=source,
-            stdout=sink,
-            stderr=subprocess.DEVNULL,
-        )
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", SHELL, "sh", *map(str, bounds), *command],
+        cwd=folder,
+        env=_clean_environment(command[0], temporary),
+        stdin=source,
+        stdout=sink,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        return process.wait(limits.time_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.returncode is None:
+            kill_tree(process.pid)
+            process.wait()
+
+
+def _run_jailed(
+    command: list[str], folder: Path, temporary: Path, limits: Limits, source: BinaryIO, sink: BinaryIO
+) -> int | None:
+    jail = Jail(
+        write=str(folder),
+        memory_bytes=limits.memory_bytes,
+        file_bytes=limits.file_bytes,
+        processes=limits.processes,
+        cpu_s=limits.time_s,
+        engine="landlock",
+    )
+    environment = _clean_environment(command[0], temporary)
+    with jail.start(command, environment=environment, stdin=source, stdout=sink, stderr=sink) as jailed:
         try:
-            status: int | None = process.wait(limits.time_s)
+            status = jailed.wait(limits.time_s)
         except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            if process.returncode is None:
-                kill_tree(process.pid)
-                process.wait()
-    with printed.open("rb") as file:
-        output = file.read(OUTPUT_LIMIT_BYTES).decode(errors="replace")
-    if status != 0:
-        _check_disk(temporary)
-    return Ended(status=status, output=output)
+            return None
+        if jailed.reason:
+            sink.write(f"\nit was ended for its {jailed.reason}\n".encode())
+        return status
 
 
 def _check_disk(folder: Path) -> None:

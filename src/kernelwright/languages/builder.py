@@ -1,28 +1,86 @@
 """A pool of build workers: candidates in, artifacts or failures out, in order.
 
-The parent compiles nothing; its threads only wait for workers.
+The parent compiles nothing; its threads only wait for workers. Each worker lives in a jail: it reads the system, writes
+one folder, has no network, and what it leaves there is copied, checked, into the cache.
 Not here: what a worker does (worker.py), and the identity and place of results (cache.py).
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
+import shutil
+import tempfile
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 
-from kernelwright.errors import KernelwrightError, UserError, WorkerDied
-from kernelwright.languages import cache, table
+from kernelwright import environment
+from kernelwright.errors import UserError, WorkerDied
+from kernelwright.jail import Jail, preferred_engine
+from kernelwright.languages import bounded, cache, table
 from kernelwright.languages.hardware import find_compiler
 from kernelwright.process import DeadlineExceeded, Worker
-from kernelwright.types import Artifact, Candidate, Failure, Problem, Target, digest
+from kernelwright.types import Artifact, Candidate, Failure, Problem, Target, digest, replace
 
 WORKER = "kernelwright.languages.worker"
 DEADLINE_S = 240.0
 """Two compiler runs and an inspection, each with its own shorter limit, fit into this."""
+WORKER_MEMORY_BYTES = 8 << 30
+"""Of a worker and its compilers together; each compiler's own bound is lower (bounded.py)."""
+DISK_BYTES = 2 << 30
+"""What may lie in a worker's folder."""
 ATTEMPTS = 2
 """A candidate whose worker died is tried once more, since the worker may have died of something else."""
 Outcome = Artifact | Failure
+
+
+class BuildWorker(Worker):
+    """A jailed build worker and the one folder that it can write."""
+
+    def __init__(self) -> None:
+        self._folder = contextlib.ExitStack()
+        self.folder = self._folder.enter_context(cache.private_folder())
+        try:
+            super().__init__(WORKER, jail=jail_of(self.folder))
+        except BaseException:
+            self._folder.close()
+            raise
+
+    def build(self, problem: Problem, candidate: Candidate, target: Target, key: str, deadline_s: float) -> Outcome:
+        """Builds one candidate in a new folder and puts what came out in the cache.
+
+        Raises:
+            DeadlineExceeded: the worker took longer; it is dead.
+            WorkerDied: it ended on its own, or answered with something else.
+        """
+        made = Path(tempfile.mkdtemp(dir=self.folder))
+        outcome = self.request(
+            "build", deadline_s=deadline_s, problem=problem, candidate=candidate, target=target, folder=str(made)
+        )
+        if not isinstance(outcome, Artifact | Failure):
+            self.kill()
+            raise WorkerDied(f"a build worker answered with a {type(outcome).__name__}")
+        if isinstance(outcome, Artifact):
+            outcome = replace(cache.for_candidate(outcome, candidate), key=key, cached=False)
+        kept = cache.keep(key, outcome, made)
+        shutil.rmtree(made, ignore_errors=True)
+        return kept
+
+    def close(self) -> None:
+        """Ends the worker and removes its folder."""
+        super().close()
+        self._folder.close()
+
+
+def jail_of(folder: Path) -> Jail:
+    """Returns the jail of a build worker that writes one folder."""
+    tools = [shutil.which(name) for name in (environment.compiler() or "", "nvcc", "objdump")]
+    homes = {os.path.dirname(os.path.dirname(os.path.realpath(tool))) for tool in tools if tool}
+    read = tuple(sorted(home for home in homes if home not in ("/", "/usr")))
+    return Jail(write=str(folder), read=read, memory_bytes=WORKER_MEMORY_BYTES, disk_bytes=DISK_BYTES)
 
 
 class Builder:
@@ -38,18 +96,19 @@ class Builder:
 
     Raises:
         MissingTool: when the target is a CPU and there is no C++ compiler.
-        UserError: when the cache's folder cannot be made.
+        UserError: when the cache's folder cannot be made, or nothing here can hold a build worker.
     """
 
     def __init__(self, target: Target, *, workers: int | None = None, deadline_s: float = DEADLINE_S) -> None:
         if target.kind == "cpu":
             find_compiler()
+        preferred_engine()
         cache.prepare(cache.folder())
         self.target = target
         self.count = max(1, workers if workers is not None else target.threads)
         self.deadline_s = deadline_s
-        self._idle: list[Worker] = []
-        self._busy: set[Worker] = set()
+        self._idle: list[BuildWorker] = []
+        self._busy: set[BuildWorker] = set()
         self._lock = threading.Lock()
         self._closed = False
         cache.tidy()
@@ -129,14 +188,7 @@ class Builder:
         for _ in range(ATTEMPTS):
             worker = self._take()
             try:
-                outcome = worker.request(
-                    "build",
-                    deadline_s=self.deadline_s,
-                    problem=problem,
-                    candidate=candidate,
-                    target=self.target,
-                    key=key,
-                )
+                outcome = worker.build(problem, candidate, self.target, key, self.deadline_s)
             except DeadlineExceeded:
                 message = f"the build took longer than {self.deadline_s:.0f} s and was killed"
                 return Failure(stage="build", kind="timeout", message=message)
@@ -144,14 +196,12 @@ class Builder:
                 end = death.message
                 continue
             finally:
-                self._give_back(worker)
-            if not isinstance(outcome, Artifact | Failure):
-                raise KernelwrightError(f"a build worker answered with a {type(outcome).__name__}")
+                self._give_back(worker, spent=_runs_author_code(candidate) and not bounded.has_inner_jail())
             return outcome
         message = f"building it ended {ATTEMPTS} build workers: {end}"
         return Failure(stage="build", kind="signal", message=message)
 
-    def _take(self) -> Worker:
+    def _take(self) -> BuildWorker:
         with self._lock:
             if self._closed:
                 raise UserError("the builder was closed", "make a new one")
@@ -161,14 +211,14 @@ class Builder:
                     break
                 worker.close()
             else:
-                worker = Worker(WORKER)
+                worker = BuildWorker()
             self._busy.add(worker)
             return worker
 
-    def _give_back(self, worker: Worker) -> None:
+    def _give_back(self, worker: BuildWorker, *, spent: bool) -> None:
         with self._lock:
             self._busy.discard(worker)
-            if worker.alive and not self._closed:
+            if worker.alive and not self._closed and not spent:
                 self._idle.append(worker)
                 return
         worker.close()
@@ -191,6 +241,10 @@ class Builder:
     ) -> None:
         self.close()
         cache.tidy()
+
+
+def _runs_author_code(candidate: Candidate) -> bool:
+    return bool(getattr(table.load(candidate.language), "runs_author_code", False))
 
 
 def _for_candidate(outcome: Outcome, candidate: Candidate) -> Outcome:

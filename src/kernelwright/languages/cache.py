@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from kernelwright import codec, environment
 from kernelwright.errors import UserError
+from kernelwright.languages import table
 from kernelwright.languages.diagnostics import UNSTABLE
 from kernelwright.types import Artifact, Candidate, Failure, digest, replace
 
@@ -27,6 +29,7 @@ CUBIN = "kernel.cubin"
 BLOBS = (LIBRARY, CUBIN)
 """What an artifact's file is called: a library for the CPU, or code for a device."""
 OUTCOME = "artifact.json"
+MOST_BLOB_BYTES = 1 << 28
 CAP_BYTES = 1 << 30
 KEEP_S = 3600.0
 """Nothing that was used within the last hour is evicted: a judge may be about to load it."""
@@ -69,12 +72,17 @@ def find(key: str, candidate: Candidate) -> Artifact | Failure | None:
 
 
 def for_candidate(artifact: Artifact, candidate: Candidate) -> Artifact:
-    """Returns an artifact as that of a candidate whose build has the same key."""
-    return replace(artifact, candidate=digest(candidate), plan=candidate.plan)
+    """Returns an artifact as that of a candidate whose build has the same key.
+
+    The plan is the candidate's, unless the compiler decides it (blocks, symbols, order of arguments): then the key
+    covers the plan that was given, and the artifact's own is kept.
+    """
+    made = getattr(table.load(candidate.language), "makes_plan", False)
+    return replace(artifact, candidate=digest(candidate), plan=artifact.plan if made else candidate.plan)
 
 
 def keep(key: str, outcome: Artifact | Failure, made: Path) -> Artifact | Failure:
-    """Moves a finished build into the cache and returns the outcome as it lies there.
+    """Takes a finished build over into the cache and returns the outcome as it lies there.
 
     Args:
         key: its identity.
@@ -89,7 +97,8 @@ def keep(key: str, outcome: Artifact | Failure, made: Path) -> Artifact | Failur
     with private_folder() as whole:
         if isinstance(outcome, Artifact):
             name = Path(outcome.path).name
-            os.replace(made / name, whole / name)
+            if fault := _take(made / name, whole / name, outcome):
+                return fault
         (whole / OUTCOME).write_text(codec.dumps(final))
         for _ in range(3):
             try:
@@ -143,6 +152,29 @@ def tidy(*, cap_bytes: int = CAP_BYTES, keep_s: float = KEEP_S) -> int:
         total -= size
         removed += 1
     return removed
+
+
+def _take(source: Path, target: Path, outcome: Artifact) -> Failure | None:
+    """Copies an artifact's file out of a folder that strangers could write; returns what is wrong with it.
+
+    A copy, so that nobody who still holds the file open can change what was checked.
+    """
+    message = ""
+    try:
+        # Neither a symbolic link that leads elsewhere, nor a pipe that never answers.
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BLOB_BYTES:
+                message = "is no ordinary file of a possible size"
+            else:
+                target.write_bytes(file.read(MOST_BLOB_BYTES))
+                message = "" if blob_digest(target) == outcome.blob else "is not what the build worker announced"
+    except OSError as error:
+        message = f"cannot be taken over: {error.strerror}"
+    if source.name not in BLOBS:
+        message = "has a name that no artifact has"
+    return Failure(stage="build", kind="blob", message=f"the file {source.name} {message}") if message else None
 
 
 def _is_whole(place: Path, final: Artifact | Failure) -> bool:

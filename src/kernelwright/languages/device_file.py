@@ -37,7 +37,7 @@ from kernelwright.types import (
 )
 
 T = TypeVar("T")
-LINE = re.compile(r"^\s*(?://|/?\*)\s*kernelwright-(?P<word>[a-z-]+):(?P<rest>.*)$")
+LINE = re.compile(r"^\s*(?://|/?\*|#)\s*kernelwright-(?P<word>[a-z-]+):(?P<rest>.*)$")
 WORDS = ("launch", "memset", "workspace", "tensor-map", "options")
 FLAGS = ("cooperative", "programmatic")
 HEAD = re.compile(r"__global__([^;{}]*)\{", re.DOTALL)

@@ -219,14 +219,19 @@ def _workspace_binding_fault(space_bytes: Mapping[str, int], binding: Binding) -
 
 
 def _axis_fault(axes: Mapping[str, Axis], binding: Binding) -> str:
-    axis = axes.get(binding.name)
-    if axis is None:
-        return f"is no axis of the problem; it has {', '.join(axes) or 'none'}"
+    """An axis by name, or an expression over axes: strides that a compiler wants as arguments are such."""
     if binding.ctype not in INTEGER_RANGES:
         return f"has the C type {binding.ctype!r}; an axis can be {', '.join(INTEGER_RANGES)}"
+    if binding.name.isidentifier() and binding.name not in axes:
+        return f"is no axis of the problem; it has {', '.join(axes) or 'none'}"
     low, high = INTEGER_RANGES[binding.ctype]
-    if not low <= axis.high <= high:
-        return f"can be {axis.high}, out of range of {binding.ctype} ({low} to {high})"
+    for known in ({a.name: a.low for a in axes.values()}, {a.name: a.high for a in axes.values()}):
+        try:
+            found = sizes.evaluate(binding.name, known)
+        except ValueError as error:
+            return f"cannot be evaluated: {error}"
+        if not low <= found <= high:
+            return f"can be {found}, out of range of {binding.ctype} ({low} to {high})"
     return ""
 
 

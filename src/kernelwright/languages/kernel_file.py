@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelwright.errors import UserError
-from kernelwright.languages import device_file, gate
+from kernelwright.languages import device_file, gate, tile_file
 from kernelwright.languages.plan import ELEMENT_BYTES, check_plan, element_ctype, pointer_ctype, signature
 from kernelwright.types import (
     Binding,
@@ -62,11 +62,15 @@ class _Function(NamedTuple):
 def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
     """Returns the candidate that a C++ or CUDA file describes, with the local files that it includes.
 
+    A Python file with launch lines describes tile kernels (tile_file.py).
+
     Raises:
         UserError: when there is no such file, or its plan cannot be inferred or is wrong; the fix
             lists the problem's tensors with their C types and shows a signature that works.
     """
     file = Path(path)
+    if file.suffix == ".py":
+        return tile_file.candidate_from_python(problem, file, _read)
     sources = sources_of(file)
     if file.suffix == DEVICE_SUFFIX:
         plan, options = device_file.plan_of(sources[0], problem)

@@ -19,6 +19,9 @@ GROUP = "kernelwright.languages"
 BUILT_IN = (
     EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),
     EntryPoint("cuda", "kernelwright.languages.cuda:Cuda", GROUP),
+    EntryPoint("triton", "kernelwright.languages.triton:Triton", GROUP),
+    EntryPoint("cutile", "kernelwright.languages.cutile:Cutile", GROUP),
+    EntryPoint("cute", "kernelwright.languages.cute:Cute", GROUP),
 )
 """In order of priority: a plug-in cannot take a built-in language's name."""
 
@@ -29,6 +32,9 @@ class Language(Protocol):
 
     **Covers**: what is compiled, with which flags, and what is refused before and after.
     **Does not cover**: the launch plan (plan.py), caching (cache.py), processes (builder.py).
+
+    A language whose compiler runs its author's code (imports the sources) says so with `runs_author_code = True`, and
+    runs that code by `bounded.run(..., jailed=True)`.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The build worker: compiles and inspects one candidate at a time, and puts what came out in the cache.
+"""The build worker: compiles and inspects one candidate at a time, in a jail.
 
-Not here: who asks (builder.py), and what a language does (cpp.py).
+Not here: who asks and keeps what came out (builder.py), and what a language does (cpp.py).
 """
 
 from __future__ import annotations
@@ -8,20 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelwright import process
-from kernelwright.languages import cache, table
+from kernelwright.languages import table
 from kernelwright.languages.cuda import Cuda
 from kernelwright.types import Artifact, Candidate, Failure, Problem, Target
 
 
 def build(
-    emit: process.Emit, *, problem: Problem, candidate: Candidate, target: Target, key: str
+    emit: process.Emit, *, problem: Problem, candidate: Candidate, target: Target, folder: str
 ) -> Artifact | Failure:
-    """Returns what became of a candidate; whatever can be remembered is in the cache by then."""
+    """Returns what became of a candidate; an artifact's file lies in the folder, which is this build's own."""
     del emit
-    language = table.load(candidate.language)
-    with cache.private_folder() as folder:
-        outcome = language.compile(problem, candidate, target, folder)
-        return cache.keep(key, outcome, folder)
+    return table.load(candidate.language).compile(problem, candidate, target, Path(folder))
 
 
 def compile_alone(emit: process.Emit, *, candidate: Candidate, target: Target, folder: str) -> Artifact | Failure:
