@@ -404,7 +404,9 @@ class RawMemory:
         """The elements' type."""
         return self._elements.dtype
 
-    def load_offset(self, offset: Operand, /, *, mask: Any = None, padding_value: Operand = 0, latency: Any = None) -> Tile:
+    def load_offset(
+        self, offset: Operand, /, *, mask: Any = None, padding_value: Operand = 0, latency: Any = None
+    ) -> Tile:
         """See ct.RawArrayMemory.load_offset."""
         del latency
         return gather(  # type: ignore[no-any-return]

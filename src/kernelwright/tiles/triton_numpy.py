@@ -22,7 +22,6 @@ def _each(function: Callable[..., float]) -> Callable[..., Any]:
     return np.vectorize(function, otypes=[np.float64])
 
 
-
 UNARY: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "expm1": np.expm1, "exp2": np.exp2, "log": np.log, "log1p": np.log1p, "log2": np.log2,
     "log10": np.log10, "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
@@ -45,7 +44,7 @@ def supply() -> None:
     interpreter.ReduceOps.generic_reduce = _reduced
     interpreter.ScanOps.cumsum = _running(np.cumsum)
     interpreter.ScanOps.cumprod = _running(np.cumprod)
-    tl.range = _range  # type: ignore[assignment]
+    tl.range = _range
 
 
 def _elementwise(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

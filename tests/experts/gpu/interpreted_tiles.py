@@ -26,7 +26,12 @@ def run(language: str, jobs: Sequence[Job], folder: Path) -> list[list[torch.Ten
     folders = [folder / str(number) for number in range(len(jobs))]
     for place, job in zip(folders, jobs, strict=True):
         prepare(place, job)
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "1",
+        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        "OMP_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-W", "ignore", "-m", "tests.experts.gpu.interpreting_child", language]
     done = subprocess.run(
         [*command, *map(str, folders)], capture_output=True, text=True, check=False, env=environment, cwd=ROOT

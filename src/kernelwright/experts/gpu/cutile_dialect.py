@@ -56,14 +56,16 @@ def round_even(x):
     return ct.where(up, low + 1.0, low)
 """
 OWN = {"expm1": "expm1", "log1p": "log1p", "erf": "erf", "trunc": "trunc", "round": "round_even"}
-GIVEN = ("exp", "exp2", "log", "log2", "tanh", "sin", "cos", "tan", "sinh", "cosh", "sqrt", "rsqrt", "floor", "ceil",
-         "abs", "pow", "atan2")  # fmt: skip
 LOG10 = "0.4342944819032518"
 STORED = {
     "float32": "ct.float32", "float64": "ct.float64", "float16": "ct.float16", "bfloat16": "ct.bfloat16",
     "int64": "ct.int64", "int32": "ct.int32", "int16": "ct.int16", "int8": "ct.int8", "uint8": "ct.uint8",
     "bool": "ct.bool_",
 }  # fmt: skip
+"""By dtype of a buffer."""
+TYPES = {"float": "ct.float32", "double": "ct.float64", "int32_t": "ct.int32", "int64_t": "ct.int64",
+         "bool": "ct.bool_"}  # fmt: skip
+"""By C type of expression.py."""
 
 
 class CutileDialect:
@@ -72,8 +74,6 @@ class CutileDialect:
     name = "cutile"
     header = HEADER
     decorator = "@ct.kernel"
-    types = {"float": "ct.float32", "double": "ct.float64", "int32_t": "ct.int32", "int64_t": "ct.int64",
-             "bool": "ct.bool_"}  # fmt: skip
 
     def refusal(self, e: Expression) -> str:
         """Returns why an operation cannot be spelled, empty where it can."""
@@ -90,11 +90,11 @@ class CutileDialect:
 
     def arange(self, count: int, axis: int, index: str) -> str:
         """See Dialect."""
-        return f"ct.arange({count}, dtype={self.types[index]})[{':, None' if axis == 0 else 'None, :'}]"
+        return f"ct.arange({count}, dtype={TYPES[index]})[{':, None' if axis == 0 else 'None, :'}]"
 
     def full(self, shape: tuple[int, int], value: str, ctype: str) -> str:
         """See Dialect."""
-        return f"ct.full({shape}, {value}, {self.types[ctype]})"
+        return f"ct.full({shape}, {value}, {TYPES[ctype]})"
 
     def number(self, text: str) -> str:
         """See Dialect."""
@@ -113,7 +113,7 @@ class CutileDialect:
 
     def cast(self, text: str, ctype: str) -> str:
         """See Dialect."""
-        return f"ct.astype({text}, {self.types[ctype]})"
+        return f"ct.astype({text}, {TYPES[ctype]})"
 
     def where(self, condition: str, yes: str, no: str) -> str:
         """See Dialect."""
@@ -142,7 +142,7 @@ class CutileDialect:
         }
         if op in composed:
             return composed[op]
-        return f"{OWN[op] if op in OWN else f'ct.{op}'}({', '.join(args)})"
+        return f"{OWN.get(op, f'ct.{op}')}({', '.join(args)})"
 
     def divide(self, left: str, right: str, ctype: str) -> str:
         """See Dialect."""
@@ -151,6 +151,11 @@ class CutileDialect:
         # cuTile's quotient is rounded down; one that is cut is larger where signs differ and something is left over.
         left_over = f"({left} % {right} != 0) & (({left} < 0) ^ ({right} < 0))"
         return f"{left} // {right} + {self.cast(left_over, ctype)}"
+
+    def rounded(self, text: str, ctype: str) -> str:
+        """See Dialect; tileiras (13.4) fuses whatever it sees, rounding modes or not, but does not see through bits."""
+        bits = "ct.int32" if ctype == "float" else "ct.int64"
+        return f"ct.bitcast(ct.bitcast({text}, {bits}), {TYPES[ctype]})" if ctype in ("float", "double") else text
 
     def fold(self, kind: str, text: str, axis: int, ctype: str) -> str:
         """See Dialect."""

@@ -12,7 +12,7 @@ from kernelwright.experts import tensors as t
 from kernelwright.experts.expression import CTYPES
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.gpu.tile_kernel import Settings, TileWriter
-from kernelwright.experts.gpu.tile_printer import LARGEST_TABLE, Dialect, below, buffer_name
+from kernelwright.experts.gpu.tile_printer import LARGEST_TABLE, Dialect, buffer_name, expressions_of
 from kernelwright.experts.loops import READERS, buffers_of, check_integers
 from kernelwright.experts.read import Unreadable, read_graph
 from kernelwright.experts.schedule import schedule
@@ -67,10 +67,9 @@ def check_spelling(every: tuple[Loops, ...], dialect: Dialect) -> None:
             if table.size > LARGEST_TABLE:
                 subject = f"literal tensors of {table.size} elements"
                 raise Unreadable(subject, f"no expert for {subject} in {dialect.name}; {LARGEST_TABLE} is the most")
-        for segment in loops.segments:
-            for e in below([*segment.folds.values(), *(w.value for w in segment.writes)]):
-                if subject := dialect.refusal(e):
-                    raise Unreadable(subject, f"no expert for {subject} in {dialect.name}")
+        for e in expressions_of(loops):
+            if subject := dialect.refusal(e):
+                raise Unreadable(subject, f"no expert for {subject} in {dialect.name}")
 
 
 def shape_parameters(every: tuple[Loops, ...]) -> list[Parameter]:
@@ -139,9 +138,7 @@ def candidate(
         parameters = ", ".join(buffer_name(name) for name in (*reads, *writes))
         text.append("\n".join(["", dialect.decorator, f"def kw_{number}({parameters}):", *lines, ""]))
         launch = Launch(grid=(programs, 1, 1), block=NO_BLOCK)
-        step = Step(
-            symbol=f"kw_{number}", arguments=tuple(arguments), launch=launch, options=options(writer.elements)
-        )
+        step = Step(symbol=f"kw_{number}", arguments=tuple(arguments), launch=launch, options=options(writer.elements))
         steps.append(step)
     return Candidate(
         problem=identity,

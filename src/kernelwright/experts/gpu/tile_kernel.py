@@ -22,6 +22,8 @@ from kernelwright.experts.print import Scope
 
 ENOUGH_PROGRAMS = 256
 """Rows are not shared by programs below this number."""
+SMALLEST = 256
+"""Elements of a tile without folds that is not cut further to have enough programs."""
 NARROWEST = 32
 """Lanes of a tile that is cut to waste less than a quarter of its elements."""
 
@@ -137,7 +139,10 @@ class TileWriter:
         rows = prod(v.extent for v in self.outer)
         if self.flat:
             lanes = lanes_for(extent, self.settings.block)
-            return rows, lanes, power_at_least(rows, 1, max(1, self.settings.block // lanes))
+            count = power_at_least(rows, 1, max(1, self.settings.block // lanes))
+            while count > 1 and count * lanes > SMALLEST and rows // count * -(-extent // lanes) < ENOUGH_PROGRAMS:
+                count //= 2
+            return rows, lanes, count
         lanes = lanes_for(extent, self.settings.lanes)
         length = prod(v.extent for v in self.inner)
         return rows, lanes, power_at_least(length, 1, max(1, self.settings.block // lanes))
@@ -383,7 +388,9 @@ class TileWriter:
         for v in reversed([*self.inner, segment.variables[-1]] if self.rows else self.inner):
             form = form + (Affine(0, ((v, stride),)) if v.extent > 1 else Affine(v.low * stride))
             stride *= v.axis
-        here = d.cast(self.printer.place(form), "int32_t") if form.terms else d.full((1, 1), str(form.offset), "int32_t")
+        here = (
+            d.cast(self.printer.place(form), "int32_t") if form.terms else d.full((1, 1), str(form.offset), "int32_t")
+        )
         scope.add(f"where{k} = {d.where(better, here, f'where{k}')}")
         scope.add(f"sum{k} = {d.where(better, name, f'sum{k}')}")
 

@@ -12,21 +12,25 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kernelwright.experts import tensors as t
-from kernelwright.experts.expression import COMPARISONS, Expression
+from kernelwright.experts.expression import Expression
+from kernelwright.experts.frame import Loops
 from kernelwright.experts.index import Affine, Variable
-from kernelwright.experts.print import INFIX, Scope
+from kernelwright.experts.print import INFIX, Scope, is_product
 
 LARGEST_TABLE = 64
 """Elements of a literal tensor, which becomes a chain of choices."""
-CHOICES = ("select", "max", "min")
 
 
 class Dialect(Protocol):
     """How one tile language spells what a kernel needs; every method returns text."""
 
     name: str
-    types: dict[str, str]
-    """The language's word for a type, by C type of expression.py."""
+    header: str
+    """The first lines of a source."""
+    decorator: str
+
+    def refusal(self, e: Expression) -> str:
+        """What cannot be spelled of an operation, empty where it can."""
 
     def program(self, index: str) -> str:
         """The number of this program, of the C type `index`."""
@@ -57,6 +61,9 @@ class Dialect(Protocol):
 
     def divide(self, left: str, right: str, ctype: str) -> str:
         """A division of floats, or one of integers that cuts."""
+
+    def rounded(self, text: str, ctype: str) -> str:
+        """A product, kept from being fused with the sum of two that it is part of."""
 
     def fold(self, kind: str, text: str, axis: int, ctype: str) -> str:
         """The fold of a tile along an axis, which stays as one element; kinds: sum product max min max_of_exp."""
@@ -143,9 +150,11 @@ class Printer:
             return d.where(self.text(e.args[0]), yes, no)
         ctype = e.args[0].ctype
         if e.op == "div":
-            return d.divide(*(self.text(x) for x in e.args), ctype)
+            return d.divide(self.text(e.args[0]), self.text(e.args[1]), ctype)
         if e.op in INFIX:
             left, right = self.operands(e.args)
+            if has_two_products(e):
+                left, right = d.rounded(left, ctype), d.rounded(right, ctype)
             return f"{left} {INFIX[e.op]} {right}"
         if e.op == "neg":
             return f"-{self.text(e.args[0])}"
@@ -189,6 +198,16 @@ def buffer_name(name: str) -> str:
     return f"{name}_ptr"
 
 
+def has_two_products(e: Expression) -> bool:
+    """Tells whether a sum is of two different products: what cancels in PyTorch must cancel here."""
+    return e.op in ("add", "sub") and all(map(is_product, e.args)) and e.args[0] is not e.args[1]
+
+
+def expressions_of(loops: Loops) -> list[Expression]:
+    """Returns every expression of a loop nest, in an order that does not change from run to run."""
+    return below([e for s in loops.segments for e in (*s.folds.values(), *(w.value for w in s.writes))])
+
+
 def below(roots: Sequence[Expression]) -> list[Expression]:
     """Returns every expression below some roots, in an order that does not change from run to run."""
     seen: dict[Expression, None] = {}
@@ -199,9 +218,3 @@ def below(roots: Sequence[Expression]) -> list[Expression]:
             seen[e] = None
             stack.extend(e.args)
     return list(seen)
-
-
-def is_call(e: Expression) -> bool:
-    """Tells whether an expression is an operation that a dialect spells as a call."""
-    plain = ("load", "literal", "index", "fold", "scan", "cast", "select", "div", "neg", "not")
-    return e.op not in plain and e.op not in INFIX and e.op not in COMPARISONS

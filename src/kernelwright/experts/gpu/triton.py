@@ -10,9 +10,8 @@ from functools import cache
 
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.gpu.tile_candidate import candidate, loops_of, shape_parameters
-from kernelwright.experts.gpu.tile_printer import below
+from kernelwright.experts.gpu.tile_printer import expressions_of, has_two_products
 from kernelwright.experts.gpu.triton_dialect import FAST, TritonDialect
-from kernelwright.experts.print import is_product
 from kernelwright.experts.protocol import Answer
 from kernelwright.graph import Graph
 from kernelwright.types import (
@@ -41,7 +40,9 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
         return every
     identity = digest(problem)
     # What is 0 in PyTorch because two equal products cancel must not become one product's rounding error.
-    build = (("fp_fusion", False),) if any(map(has_two_products, every)) else ()
+    build = (
+        (("fp_fusion", False),) if any(has_two_products(e) for loops in every for e in expressions_of(loops)) else ()
+    )
 
     @cache
     def emit(point: Point) -> Candidate | Failure:
@@ -53,7 +54,8 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
 
         return candidate(
             problem, identity, every, point,
-            dialect=TritonDialect(fast=given.get("math") == "fast"), template="triton-loops", options=options, build=build,
+            dialect=TritonDialect(fast=given.get("math") == "fast"), template="triton-loops",
+            options=options, build=build,
         )  # fmt: skip
 
     return Template(name="triton-loops", space=space_of(every), emit=emit)
@@ -64,20 +66,6 @@ def space_of(every: tuple[Loops, ...]) -> Space:
     parameters = [*shape_parameters(every), Parameter(name="warps", values=(0, 4, 8, 2, 16, 1))]
     if any(loops.kernel.folds or loops.kernel.scans for loops in every):
         parameters.append(Parameter(name="stages", values=(1, 2, 3, 4)))
-    if any(e.op in FAST or e.op in ("div", "sigmoid") for loops in every for e in expressions(loops)):
+    if any(e.op in FAST or e.op in ("div", "sigmoid") for loops in every for e in expressions_of(loops)):
         parameters.append(Parameter(name="math", values=("exact", "fast")))
     return Space(parameters=tuple(parameters))
-
-
-def has_two_products(loops: Loops) -> bool:
-    """Tells whether two different products are added or subtracted."""
-    return any(
-        e.op in ("add", "sub") and all(map(is_product, e.args)) and e.args[0] is not e.args[1]
-        for e in expressions(loops)
-    )
-
-
-def expressions(loops: Loops) -> list:
-    """Returns every expression of a loop nest."""
-    roots = [e for s in loops.segments for e in (*s.folds.values(), *(w.value for w in s.writes))]
-    return below(roots)

@@ -39,6 +39,9 @@ LIBDEVICE = {
 } | {"sqrt": "sqrt_rn", "round": "rint", "reciprocal": "rcp_rn"}  # fmt: skip
 FAST = {"exp": "tl.exp", "exp2": "tl.exp2", "log": "tl.log", "log2": "tl.log2", "sqrt": "tl.sqrt"}
 """Hardware approximations of float32, by operation."""
+TYPES = {"float": "tl.float32", "double": "tl.float64", "int32_t": "tl.int32", "int64_t": "tl.int64",
+         "bool": "tl.int1"}  # fmt: skip
+"""By C type of expression.py."""
 
 
 class TritonDialect:
@@ -51,8 +54,6 @@ class TritonDialect:
     name = "triton"
     header = HEADER
     decorator = "@triton.jit"
-    types = {"float": "tl.float32", "double": "tl.float64", "int32_t": "tl.int32", "int64_t": "tl.int64",
-             "bool": "tl.int1"}  # fmt: skip
 
     def __init__(self, *, fast: bool = False) -> None:
         self.fast = fast
@@ -73,7 +74,7 @@ class TritonDialect:
 
     def full(self, shape: tuple[int, int], value: str, ctype: str) -> str:
         """See Dialect."""
-        return f"tl.full({shape}, {value}, {self.types[ctype]})"
+        return f"tl.full({shape}, {value}, {TYPES[ctype]})"
 
     def number(self, text: str) -> str:
         """See Dialect."""
@@ -83,7 +84,7 @@ class TritonDialect:
         """See Dialect."""
         text = f"tl.load({name} + {place}, mask={mask}, other=0)" if mask else f"tl.load({name} + {place})"
         same = CTYPES[dtype] == ctype and dtype not in ("float16", "bfloat16", "int16", "int8", "uint8")
-        return text if same else f"{text}.to({self.types[ctype]})"
+        return text if same else f"{text}.to({TYPES[ctype]})"
 
     def store(self, name: str, place: str, value: str, mask: str, dtype: Dtype) -> str:
         """See Dialect."""
@@ -92,7 +93,7 @@ class TritonDialect:
 
     def cast(self, text: str, ctype: str) -> str:
         """See Dialect."""
-        return f"tl.cast({text}, {self.types[ctype]})"
+        return f"tl.cast({text}, {TYPES[ctype]})"
 
     def where(self, condition: str, yes: str, no: str) -> str:
         """See Dialect."""
@@ -113,7 +114,7 @@ class TritonDialect:
         if op == "sign":
             return self.cast(f"tl.where({a} > 0, 1, 0) - tl.where({a} < 0, 1, 0)", ctype)
         if op == "floor_div":
-            return f"{a} // {b} - (({a} % {b} != 0) & (({a} < 0) ^ ({b} < 0))).to({self.types[ctype]})"
+            return f"{a} // {b} - (({a} % {b} != 0) & (({a} < 0) ^ ({b} < 0))).to({TYPES[ctype]})"
         if op == "fmod" and ctype.startswith("int"):
             return f"{a} % {b}"
         if op == "sigmoid":
@@ -129,6 +130,11 @@ class TritonDialect:
         if left == "1.0" and not self.fast:
             return f"libdevice.rcp_rn({right})"
         return f"{left} / {right}" if self.fast else f"libdevice.div_rn({left}, {right})"
+
+    def rounded(self, text: str, ctype: str) -> str:
+        """See Dialect; a build option keeps all sums from being fused instead."""
+        del ctype
+        return text
 
     def fold(self, kind: str, text: str, axis: int, ctype: str) -> str:
         """See Dialect."""
