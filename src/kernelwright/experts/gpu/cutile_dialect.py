@@ -102,7 +102,8 @@ class CutileDialect:
 
     def load(self, name: str, place: str, mask: str, dtype: Dtype, ctype: str) -> str:
         """See Dialect."""
-        text = f"{name}.get_raw_memory().load_offset({place}{f', mask={mask}' if mask else ''})"
+        nothing = ", padding_value=False" if dtype == "bool" else ""
+        text = f"{name}.get_raw_memory().load_offset({place}{f', mask={mask}{nothing}' if mask else ''})"
         same = CTYPES[dtype] == ctype and dtype not in ("float16", "bfloat16", "int16", "int8", "uint8")
         return text if same else self.cast(text, ctype)
 

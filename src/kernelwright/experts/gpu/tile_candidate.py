@@ -34,7 +34,6 @@ from kernelwright.types import (
 )
 
 INT_LIMIT = 1 << 31
-WORKSPACE_ALIGNMENT_BYTES = 256
 
 
 def loops_of(problem: Problem, graph: Graph, dialect: Dialect) -> tuple[Loops, ...] | Refusal:
@@ -130,8 +129,8 @@ def candidate(
         for name, source in {**reads, **writes}.items():
             ctype = DEVICE_CTYPES[source.dtype]
             if name not in known:
-                size = -(-source.size * CTYPE_BYTES[ctype] // WORKSPACE_ALIGNMENT_BYTES) * WORKSPACE_ALIGNMENT_BYTES
-                workspaces.setdefault(name, Workspace(name=name, size_bytes=size))
+                size_bytes = source.size * CTYPE_BYTES[ctype]
+                workspaces.setdefault(name, Workspace(name=name, size_bytes=size_bytes))
             arguments.append(Binding(kind="tensor" if name in known else "workspace", name=name, ctype=ctype))
         writer = TileWriter(loops, settings_of(point), dialect, index_type(problem, loops))
         lines, programs = writer.body()
