@@ -36,7 +36,7 @@ def run(language: str, jobs: Sequence[Job], folder: Path) -> list[list[torch.Ten
     done = subprocess.run(
         [*command, *map(str, folders)], capture_output=True, text=True, check=False, env=environment, cwd=ROOT
     )
-    return [outcome(place, job[0], done.stderr) for place, job in zip(folders, jobs, strict=True)]
+    return [outcome(place, job, done.stderr) for place, job in zip(folders, jobs, strict=True)]
 
 
 def prepare(place: Path, job: Job) -> None:
@@ -56,15 +56,24 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
-def outcome(place: Path, problem: Problem, errors: str) -> list[torch.Tensor] | str:
+def outcome(place: Path, job: Job, errors: str) -> list[torch.Tensor] | str:
     """Returns what the child left: outputs, or the failure, the findings, or its traceback as text."""
     if not (place / REPORT).exists():
         return errors[-3000:]
     report = codec.loads((place / REPORT).read_text())
-    if isinstance(report, Failure) or report:
+    if isinstance(report, Failure):
         return str(report)[:3000]
+    if findings := [line for line in report if not is_of_part(line, job[1])]:
+        return "\n".join(findings)[:3000]
     outputs = []
-    for spec in problem.outputs:
+    for spec in job[0].outputs:
         content = bytearray((place / OUTPUTS / spec.name).read_bytes())
         outputs.append(torch.frombuffer(content, dtype=DTYPES[spec.dtype]).reshape(spec.shape))
     return outputs
+
+
+def is_of_part(finding: str, candidate: Candidate) -> bool:
+    """Tells whether a finding only says that one of several steps that write a tensor leaves a part to the others."""
+    bound = [binding.name for step in candidate.plan.steps for binding in step.arguments if binding.kind == "tensor"]
+    shared = {name for name in bound if bound.count(name) > 1}
+    return ": unwritten: " in finding and any(f" of {name}_ptr were never" in finding for name in shared)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from tests.experts.gpu import tile_cases
@@ -44,7 +47,7 @@ def test_every_parameter_matters() -> None:
         (lambda x: torch.fmod(x, 3.0), torch.float32, "fmod of floats"),
     ],
 )
-def test_refuses_by_name(function: object, dtype: torch.dtype, word: str) -> None:
+def test_refuses_by_name(function: Callable[..., Any], dtype: torch.dtype, word: str) -> None:
     assert word in tile_cases.refusal(cutile, function, torch.ones(7, 7, dtype=dtype))
 
 

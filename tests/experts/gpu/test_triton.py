@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from tests.experts.gpu import tile_cases
@@ -43,7 +46,7 @@ def test_every_parameter_matters() -> None:
         (lambda x: x[:, :0].sum() + x, "elements"),
     ],
 )
-def test_refuses_by_name(function: object, word: str) -> None:
+def test_refuses_by_name(function: Callable[..., Any], word: str) -> None:
     assert word in tile_cases.refusal(triton, function, torch.ones(70, 70))
 
 

@@ -11,13 +11,14 @@ from math import prod
 from kernelwright.experts import tensors as t
 from kernelwright.experts.expression import CTYPES
 from kernelwright.experts.frame import Loops
+from kernelwright.experts.gpu.cuda import BINDINGS
+from kernelwright.experts.gpu.kernel import SIZES
 from kernelwright.experts.gpu.tile_kernel import Settings, TileWriter
 from kernelwright.experts.gpu.tile_printer import LARGEST_TABLE, Dialect, buffer_name, expressions_of
 from kernelwright.experts.loops import READERS, buffers_of, check_integers
 from kernelwright.experts.read import Unreadable, read_graph
 from kernelwright.experts.schedule import schedule
 from kernelwright.graph import Graph
-from kernelwright.languages.tile_arguments import CTYPE_BYTES, DEVICE_CTYPES, NO_BLOCK
 from kernelwright.types import (
     Binding,
     Candidate,
@@ -34,6 +35,8 @@ from kernelwright.types import (
 )
 
 INT_LIMIT = 1 << 31
+NO_BLOCK = (1, 1, 1)
+"""The compiler chooses it."""
 
 
 def loops_of(problem: Problem, graph: Graph, dialect: Dialect) -> tuple[Loops, ...] | Refusal:
@@ -127,9 +130,9 @@ def candidate(
         reads, writes = buffers_of([loops])
         arguments: list[Binding] = []
         for name, source in {**reads, **writes}.items():
-            ctype = DEVICE_CTYPES[source.dtype]
+            ctype = BINDINGS[source.dtype]
             if name not in known:
-                size_bytes = source.size * CTYPE_BYTES[ctype]
+                size_bytes = source.size * SIZES[source.dtype]
                 workspaces.setdefault(name, Workspace(name=name, size_bytes=size_bytes))
             arguments.append(Binding(kind="tensor" if name in known else "workspace", name=name, ctype=ctype))
         writer = TileWriter(loops, settings_of(point), dialect, index_type(problem, loops))
