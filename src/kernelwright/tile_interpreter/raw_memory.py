@@ -41,7 +41,8 @@ class RawMemory:
     ) -> Tile:
         """See ct.RawArrayMemory.load_offset."""
         del latency
-        return gather(self._elements, offset, mask=mask, padding_value=padding_value, check_bounds=False)
+        found: Tile = gather(self._elements, offset, mask=mask, padding_value=padding_value, check_bounds=False)
+        return found
 
     def store_offset(self, offset: Operand, value: Operand, /, *, mask: Any = None, latency: Any = None) -> None:
         """See ct.RawArrayMemory.store_offset."""
