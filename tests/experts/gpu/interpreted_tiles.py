@@ -17,6 +17,7 @@ from kernelwright.reference_program import DTYPES
 from kernelwright.types import Candidate, Failure, Problem
 
 ROOT = Path(__file__).parents[3]
+CHILDREN = 2
 Job = tuple[Problem, Candidate, list[torch.Tensor]]
 """A problem, its candidate, and inputs and parameters in order."""
 
@@ -33,10 +34,19 @@ def run(language: str, jobs: Sequence[Job], folder: Path) -> list[list[torch.Ten
         "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, "-W", "ignore", "-m", "tests.experts.gpu.interpreting_child", language]
-    done = subprocess.run(
-        [*command, *map(str, folders)], capture_output=True, text=True, check=False, env=environment, cwd=ROOT
-    )
-    return [outcome(place, job, done.stderr) for place, job in zip(folders, jobs, strict=True)]
+    children = [
+        subprocess.Popen(
+            [*command, *map(str, folders[start::CHILDREN])],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=ROOT,
+        )
+        for start in range(CHILDREN)
+    ]
+    errors = [child.communicate()[1] for child in children]
+    told = [errors[number % CHILDREN] for number in range(len(jobs))]
+    return [outcome(place, job, text) for place, job, text in zip(folders, jobs, told, strict=True)]
 
 
 def prepare(place: Path, job: Job) -> None:
