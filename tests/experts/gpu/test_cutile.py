@@ -14,19 +14,23 @@ from tests.experts.graphs import traced
 from kernelwright.experts.gpu import cutile
 
 
+CASES = (*CHOSEN, "trigonometry")
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Ran]]:
     """Every chosen case at two points, all in one child process."""
-    return tile_cases.run_cases(cutile, "cutile", CHOSEN, tmp_path_factory.mktemp("cutile"))
+    return tile_cases.run_cases(cutile, "cutile", CASES, tmp_path_factory.mktemp("cutile"))
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", CASES)
 def test_values(ran: dict[str, list[Ran]], name: str) -> None:
     tile_cases.check(ran[name])
 
 
 @pytest.mark.parametrize(
-    ("architecture", "names"), [("sm_90a", COMPILED), ("sm_80", COMPILED[2:3]), ("sm_100", COMPILED[2:3])]
+    ("architecture", "names"),
+    [("sm_90a", (*COMPILED, "trigonometry")), ("sm_80", COMPILED[2:3]), ("sm_100", COMPILED[2:3])],
 )
 def test_compiles_without_spills(architecture: str, names: tuple[str, ...]) -> None:
     for name, resources in tile_cases.compiled(cutile, names, architecture).items():
@@ -53,7 +57,7 @@ def test_refuses_by_name(function: Callable[..., Any], dtype: torch.dtype, word:
 
 def test_products_that_cancel_are_not_fused() -> None:
     """Their difference is of values that went through their bits: tileiras does not see products there."""
-    case = traced(lambda a, b, c, d: a * b - c * d, *[torch.ones(4, 4)] * 4)
+    case = traced(lambda a, b, c, d: a * b - c * d, *(torch.ones(4, 4) for _ in range(4)))
     template = tile_cases.template_of(cutile, case)
     text = tile_cases.emitted(template, template.space.default()).sources[0].text
     assert text.count("ct.bitcast(ct.bitcast(") == 2

@@ -22,7 +22,7 @@ from kernelwright.experts.protocol import Expert
 from kernelwright.languages.builder import Builder
 from kernelwright.types import Artifact, Candidate, KernelResources, Point, Target, Template
 
-FLAT = ("gelu_bias", "activations", "rotary_odd", "triangles", "powers", "trigonometry", "integers", "compared",
+FLAT = ("gelu_bias", "activations", "rotary_odd", "triangles", "powers", "integers", "compared",
         "rounded", "mixed_types", "bytes", "table", "gather", "index", "joined_rows", "repeated", "scalar",
         "halves_joined", "gelu_bf16")  # fmt: skip
 ROWS = ("softmax", "softmax_short", "softmax_float64", "masked_softmax", "cross_entropy", "layer_norm_half",
@@ -36,7 +36,7 @@ CHOSEN = FLAT + ROWS + COLUMNS
 SHORT = {"block": 256, "chunk": 1024, "rows": 2, "lanes": 32, "stages": 2, "occupancy": 2, "warps": 4}
 """Another point than the default, where a parameter has no smaller value that matters."""
 COMPILED = ("gelu_bias", "rotary_odd", "softmax", "layer_norm_half", "softmax_transposed", "cumsum", "argmax",
-            "mean_and_var_rows", "many", "gather", "trigonometry")  # fmt: skip
+            "mean_and_var_rows", "many", "gather", "powers")  # fmt: skip
 
 
 class Ran(NamedTuple):

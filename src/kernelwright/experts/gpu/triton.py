@@ -1,7 +1,8 @@
 """The loop expert for Triton: the same fused loop nests as for CUDA C++, one kernel of tiles for each.
 
 Covers: every graph whose operators are in the readers' tables (experts/read*.py), of any shape.
-Does not cover: what has no reader, and literal tensors of more than 64 elements; those are refused by name.
+Does not cover: what has no reader, sin, cos and tan, and literal tensors of more than 64 elements; those are refused by
+name.
 """
 
 from __future__ import annotations

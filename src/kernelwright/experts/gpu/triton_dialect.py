@@ -34,7 +34,7 @@ def join_product(a, b):
 """
 LIBDEVICE = {
     name: name
-    for name in ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "erf", "erfc", "sin", "cos", "tan",
+    for name in ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "erf", "erfc",
                  "asin", "acos", "atan", "sinh", "cosh", "rsqrt", "floor", "ceil", "trunc", "pow", "atan2", "fmod")
 } | {"sqrt": "sqrt_rn", "round": "rint", "reciprocal": "rcp_rn"}  # fmt: skip
 FAST = {"exp": "tl.exp", "exp2": "tl.exp2", "log": "tl.log", "log2": "tl.log2", "sqrt": "tl.sqrt"}
@@ -59,9 +59,11 @@ class TritonDialect:
         self.fast = fast
 
     def refusal(self, e: Expression) -> str:
-        """Returns why an operation cannot be spelled; everything can."""
-        del e
-        return ""
+        """Returns why an operation cannot be spelled, empty where it can.
+
+        libdevice keeps the digits of 2/pi for large angles in a variable in device memory, which no kernel may have.
+        """
+        return f"{e.op} without state on the device" if e.op in ("sin", "cos", "tan") else ""
 
     def program(self, index: str) -> str:
         """See Dialect."""
