@@ -1,4 +1,5 @@
-"""Experts: from an operator graph to families of fast candidates: C++ for the CPU, CUDA C++ for a GPU.
+"""Experts: from an operator graph to families of fast candidates: C++ for the CPU, CUDA C++,
+Triton and cuTile for a GPU.
 
 `templates` asks every expert of the target's table below. Each is a module with a function `propose(problem, graph,
 target)`, as `protocol.Expert` describes. Not here: judging, timing and searching.
