@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup check test demo bench clean help
+.PHONY: setup check test gpu demo bench clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -26,6 +26,9 @@ check: $(READY)  ## lint, types, layers and the length report
 
 test: $(READY)   ## all tests; no GPU, no network
 	$(BIN)/python -m pytest
+
+gpu: $(READY)    ## the tests that need a GPU; a skip is a failure
+	$(BIN)/python -m pytest tests/gpu --require-gpu -n0
 
 demo: $(READY)   ## optimise a bundled operation on the CPU and write an HTML report
 	$(BIN)/kernelwright optimize rms_norm --budget 40s --out kernelwright-out/demo

@@ -1,4 +1,4 @@
-"""What all tests need: signals as a terminal's foreground job has them.
+"""What all tests need: signals as a terminal's foreground job has them, and tests/gpu only where it is asked for.
 
 A shell starts background jobs with SIGINT ignored, and nohup with SIGHUP ignored; both would be inherited by every
 process that a test starts, and tests of Ctrl-C would wait in vain.
@@ -7,7 +7,31 @@ process that a test starts, and tests of Ctrl-C would wait in vain.
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGTERM):
     signal.signal(number, signal.SIG_DFL)
+
+GPU_TESTS = Path(__file__).with_name("gpu")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-gpu", action="store_true", help="run tests/gpu too; there a skip is a failure")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    asked = config.getoption("--require-gpu") or any("gpu" in Path(a).parts for a in config.invocation_params.args)
+    return True if collection_path == GPU_TESTS and not asked else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and item.config.getoption("--require-gpu") and GPU_TESTS in item.path.parents:
+        report.outcome = "failed"
+        report.longrepr = f"skipped although a GPU was required: {report.longrepr}"
+    return report

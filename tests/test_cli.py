@@ -14,6 +14,7 @@ import click
 import pytest
 
 from kernelwright import capture, cli, report
+from kernelwright.commands.options import Seconds
 from kernelwright.errors import KernelwrightError, UserError
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +53,7 @@ def test_problems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("problems", "--json") == 0
     entries = json.loads(capsys.readouterr().out)
     assert len(entries) >= 24
-    assert {"name", "family", "description", "model"} <= set(entries[0])
+    assert {"name", "group", "description", "model"} <= set(entries[0])
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_python_m_works() -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("60s", 60.0), ("5m", 300.0), ("1.5h", 5400.0), ("90", 90.0)])
 def test_durations(text: str, seconds: float) -> None:
-    assert cli.Seconds().convert(text, None, None) == seconds
+    assert Seconds().convert(text, None, None) == seconds
 
 
 if __name__ == "__main__":

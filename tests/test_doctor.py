@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from kernelwright import doctor
+from kernelwright.jail import Strength
 from kernelwright.languages import device_probe
 from kernelwright.store import Store
+from kernelwright.types import replace
 
 
 def finding(subject: str, store: Path | None = None) -> doctor.Finding:
@@ -87,6 +89,41 @@ def test_a_store_is_read_in_full(tmp_path: Path) -> None:
     found = finding("store", path)
     assert found.state == "missing"
     assert "--salvage" in found.fix
+
+
+STRONG = Strength(engines=("namespaces", "landlock"), user_namespace=True, landlock=7, seccomp=True)
+NOTHING = Strength(
+    engines=(), user_namespace=False, landlock=0, seccomp=True,
+    problems=(("bubblewrap", "it is not installed"), ("namespaces", "unshare: Operation not permitted")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("strength", "state", "word"),
+    [
+        (STRONG, "ok", "namespaces, Landlock 7, seccomp"),
+        (replace(STRONG, engines=("landlock",), problems=NOTHING.problems), "optional", "no namespaces"),
+        (NOTHING, "missing", "unshare: Operation not permitted"),
+    ],
+)
+def test_the_jail_s_layers_are_named_with_what_is_lost(
+    strength: Strength, state: str, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelwright.jail.strength", lambda: strength)
+    found = finding("jail")
+    assert (found.state, word in found.found) == (state, True)
+    assert (doctor.install_command("bubblewrap") in found.fix) == (state != "ok")
+
+
+def test_a_compiler_without_checkers_says_what_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bare = tmp_path / "g++"
+    bare.write_text(
+        '#!/bin/sh\ncase "$1" in -print-file-name=libtsan.so) echo libtsan.so;; *) echo /usr/lib/x.so;; esac\n'
+    )
+    bare.chmod(0o755)
+    monkeypatch.setenv("KERNELWRIGHT_CXX", str(bare))
+    found = finding("checkers")
+    assert (found.state, found.found) == ("optional", "no thread: finalists are not checked for what these find")
 
 
 def test_what_compiles_device_code_is_looked_up() -> None:

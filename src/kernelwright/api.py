@@ -11,13 +11,15 @@ from pathlib import Path
 from kernelwright import capture, languages, run
 from kernelwright.errors import UserError
 from kernelwright.graph import Capture
-from kernelwright.judge.policies import POLICIES
+from kernelwright.judge.policies import POLICIES, policies_for
 from kernelwright.run.result import Event, Result
 from kernelwright.store import Store
-from kernelwright.types import Record
+from kernelwright.types import Record, Target
 
 STORE = "store.sqlite"
 """The store's name in a result folder."""
+DEVICES = ("cpu", "cuda")
+"""What kernels can be judged on: the processor, or the machine's first GPU."""
 
 
 def optimize(
@@ -25,6 +27,9 @@ def optimize(
     *,
     inputs: str | tuple[str, ...] = (),
     evaluation: bool = False,
+    dynamic: str | tuple[str, ...] = (),
+    gradients: bool | str | tuple[str, ...] = (),
+    device: str = "cpu",
     budget_s: float = 60.0,
     out: str | Path | None = None,
     seed: int | None = None,
@@ -38,6 +43,9 @@ def optimize(
             `file.py:function`.
         inputs: for a function, one spec for each argument, such as "float32[4096,1024]".
         evaluation: call `.eval()` on the module before use.
+        dynamic: sizes that vary, each as "B=x[0]:1..8192", where the file has no DYNAMIC of its own.
+        gradients: True for those of all floating inputs and parameters, or names: forward and backward together.
+        device: cpu, or cuda for the first GPU.
         budget_s: seconds of searching.
         out: the folder of the store and of what is found; default kernelwright-out/NAME. What it holds is not
             judged again.
@@ -48,9 +56,9 @@ def optimize(
     Raises:
         UserError: the source cannot be used; the message names the fix.
     """
-    captured = _captured(source, inputs, evaluation, on_step)
+    captured = _captured(source, inputs, evaluation, dynamic, gradients, on_step)
     folder = Path(out) if out else Path("kernelwright-out") / captured.problem.name
-    target = languages.detect_target()
+    target = _target(device)
     with Store(folder / STORE) as store:
         result = run.optimize(captured, target, store=store, budget_s=budget_s, seed=seed, on_event=on_event)
     run.write_best(result, folder)
@@ -63,6 +71,9 @@ def judge_kernel(
     *,
     inputs: str | tuple[str, ...] = (),
     evaluation: bool = False,
+    dynamic: str | tuple[str, ...] = (),
+    gradients: bool | str | tuple[str, ...] = (),
+    device: str = "",
     policy: str = "report",
     out: str | Path | None = None,
     on_step: Callable[[str], None] | None = None,
@@ -72,10 +83,14 @@ def judge_kernel(
 
     Args:
         source: as for `optimize`.
-        kernel_file: C++ with one `extern "C"` function whose parameters are named as the problem's tensors, or CUDA
-            C++ (.cu) with a comment that says how its kernels are started; that is judged on this machine's GPU.
+        kernel_file: C++ with one `extern "C"` function whose parameters are named as the problem's tensors, CUDA C++
+            (.cu) with a comment that says how its kernels are started (judged on this machine's GPU), or Python (.py)
+            that defines `ModelNew` or a function of the reference's name.
         inputs: as for `optimize`.
         evaluation: as for `optimize`.
+        dynamic: as for `optimize`.
+        gradients: as for `optimize`.
+        device: as for `optimize`; empty: what the file is for.
         policy: screen, measure or report: how thoroughly.
         out: a folder whose store keeps the record; None keeps nothing.
         on_step: as for `optimize`.
@@ -89,20 +104,36 @@ def judge_kernel(
     path = Path(kernel_file)
     if not path.is_file():
         raise UserError(f"there is no file {path}", f"`kernelwright show {source} --skeleton > kernel.cpp` starts one")
-    captured = _captured(source, inputs, evaluation, on_step)
+    captured = _captured(source, inputs, evaluation, dynamic, gradients, on_step)
     candidate = languages.candidate_from_file(captured.problem, path)
-    target = languages.detect_target() if candidate.language == "cpp" else languages.detect_device_target()
+    target = _target(device or ("cpu" if candidate.language == "cpp" else "cuda"))
     with Store(Path(out) / STORE if out else ":memory:") as store:
         return run.judge_candidate(
-            captured.problem, candidate, target, store=store, policy=POLICIES[policy], on_event=on_event
+            captured.problem, candidate, target, store=store, policy=policies_for(target)[policy], on_event=on_event
         )
 
 
+def _target(device: str) -> Target:
+    if device not in DEVICES:
+        raise UserError(f"there is no device {device!r}", f"use one of {', '.join(DEVICES)}")
+    return languages.detect_device_target() if device == "cuda" else languages.detect_target()
+
+
 def _captured(
-    source: object, inputs: str | tuple[str, ...], evaluation: bool, on_step: Callable[[str], None] | None
+    source: object,
+    inputs: str | tuple[str, ...],
+    evaluation: bool,
+    dynamic: str | tuple[str, ...],
+    gradients: bool | str | tuple[str, ...],
+    on_step: Callable[[str], None] | None,
 ) -> Capture:
     if not isinstance(source, str | Path):
         fix = "give a built-in's name or file.py:function: it is loaded again in processes of its own"
         raise UserError(f"a {type(source).__name__} is no source", fix)
     given = (inputs,) if isinstance(inputs, str) else tuple(inputs)
-    return capture.load(str(source), inputs=given, evaluation=evaluation, on_event=on_step)
+    axes = (dynamic,) if isinstance(dynamic, str) else tuple(dynamic)
+    named = () if isinstance(gradients, bool) else (gradients,) if isinstance(gradients, str) else tuple(gradients)
+    wanted = ("*",) if gradients is True else named
+    return capture.load(
+        str(source), inputs=given, evaluation=evaluation, dynamic=axes, gradients=wanted, on_event=on_step
+    )

@@ -10,26 +10,29 @@ import contextlib
 import errno
 import json
 import os
-import re
 import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright import analysis, api, capture, codec, doctor, experts, languages, problems, report, run
-from kernelwright.console import Progress, answer_tables, contender_table
+from kernelwright import analysis, api, capture, codec, doctor, environment, experts, languages, problems, report, run
+from kernelwright.commands.mutate import mutate_command
+from kernelwright.commands.options import Seconds, err, out, source_options
+from kernelwright.commands.selftest import selftest_command
+from kernelwright.commands.verify import verify_command
+from kernelwright.console import Progress, admission_table, answer_tables, contender_table, graph_text
 from kernelwright.errors import KernelwrightError, UserError, fault_of_machine
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
+from kernelwright.run import admitting
 from kernelwright.run.result import Result, verdict_of
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
@@ -37,34 +40,10 @@ from kernelwright.types import Candidate, Failure, Record
 
 VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
-UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
 
 GONE = frozenset((errno.EPIPE, errno.EIO))
 """What writing says when the reader, or the terminal, is not there any more."""
-
-PIPE_WIDTH = 140
-"""Columns of what is printed into a pipe or a file, where no terminal gives its own."""
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-if not out.is_terminal:
-    out = Console(highlight=False, width=PIPE_WIDTH)
-
-
-class Seconds(click.ParamType[float]):
-    """A duration: 60s, 5m, 1h, or plain seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns seconds."""
-        if isinstance(value, float | int):
-            return float(value)
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
-        if not match or float(match[1]) <= 0:
-            self.fail(f"{value!r} is no duration; write 60s, 5m or 1h", param, ctx)
-        return float(match[1]) * UNITS[match[2]]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -74,23 +53,9 @@ def cli(debug: bool) -> None:
     """Give it an operation; get back the fastest kernel that survives the judge, and the evidence."""
 
 
-def source_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds what every command that takes a SOURCE accepts."""
-    for option in (
-        click.option("--eval", "evaluation", is_flag=True, help="Call .eval() on the module before use."),
-        click.option(
-            "--input", "inputs", multiple=True, metavar="SPEC",
-            help='For file.py:function, once for each argument: "float32[4096,1024]", "int64[512]=0..31999".',
-        ),
-        click.argument("source"),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
 @cli.command()
 @source_options
-@click.option("--device", type=click.Choice(["cpu"]), default="cpu", show_default=True)
+@click.option("--device", type=click.Choice(api.DEVICES), default="cpu", show_default=True)
 @click.option(
     "--budget",
     type=Seconds(),
@@ -104,8 +69,8 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--seed", type=click.IntRange(0), help="Fixes what is proposed; the default goes on from the last run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def optimize(
-    source: str, inputs: tuple[str, ...], evaluation: bool, device: str, budget: float, folder: Path | None,
-    seed: int | None, as_json: bool,
+    source: str, options: dict[str, Any], device: str, budget: float, folder: Path | None, seed: int | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Find the fastest kernel for SOURCE that survives the judge.
 
@@ -116,8 +81,8 @@ def optimize(
     """
     with Progress(err, budget_s=budget) as progress:
         result = api.optimize(
-            source, inputs=inputs, evaluation=evaluation, budget_s=budget, out=folder, seed=seed,
-            on_step=progress.step, on_event=progress.event,
+            source, device=device, budget_s=budget, out=folder, seed=seed, on_step=progress.step,
+            on_event=progress.event, **options,
         )  # fmt: skip
     folder = folder or Path("kernelwright-out") / result.problem.name
     _give(result, folder, as_json=as_json)
@@ -134,41 +99,58 @@ def optimize(
 @click.option("--out", "folder", type=click.Path(path_type=Path), help="Keep the record in this folder's store.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 def judge_command(
-    source: str, inputs: tuple[str, ...], evaluation: bool, kernel_file: Path, policy: str, folder: Path | None,
-    as_json: bool,
+    source: str, options: dict[str, Any], kernel_file: Path, policy: str, folder: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Judge KERNEL_FILE, a kernel that a person wrote, against SOURCE.
 
-    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors, or CUDA C++
-    (.cu) with a line such as `// kernelwright-launch: NAME grid=128 block=256`. `kernelwright show SOURCE --skeleton`
-    (and `--language cuda`) prints one to start from. Exit status 0: it passed, 1: it did not.
+    KERNEL_FILE is C++ with one extern "C" function whose parameters are named as the problem's tensors, CUDA C++
+    (.cu) with a line such as `// kernelwright-launch: NAME grid=128 block=256`, or Python that defines ModelNew (or a
+    function of the reference's name): witnessed, since its own code runs where it is timed. `kernelwright show SOURCE
+    --skeleton` (and `--language cuda`) prints one to start from. Exit status 0: it passed, 1: it did not.
     """
     with Progress(err) as progress:
         record = api.judge_kernel(
-            source, kernel_file, inputs=inputs, evaluation=evaluation, policy=policy, out=folder,
-            on_step=progress.step, on_event=progress.event,
+            source, kernel_file, policy=policy, out=folder, on_step=progress.step, on_event=progress.event, **options,
         )  # fmt: skip
     click.echo(codec.dumps(record)) if as_json else _print_record(record)
     sys.exit(0 if record.passed else 1)
 
 
 @cli.command(name="problems")
+@click.option(
+    "--admit",
+    "folder",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="DIR",
+    help="Instead: try answers without work on every task file in DIR, and say where they would pass.",
+)
+@click.option("--eval", "evaluation", is_flag=True, help="With --admit: call .eval() on the modules before use.")
+@click.option(
+    "--deadline", type=Seconds(), default="120s", show_default=True, help="With --admit: the most one file may take."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
-def problems_command(as_json: bool) -> None:
-    """List the built-in problems."""
+def problems_command(folder: Path | None, evaluation: bool, deadline: float, as_json: bool) -> None:
+    """List the built-in problems, or say which tasks of a folder are worth judging on.
+
+    A task is weak where zeros, a constant, a copy of an input, its first row, a mean, another draw's answer or
+    rounded operands would pass for its answer. Exit status 1 when a task of the folder is weak or cannot be used.
+    """
+    if folder:
+        _admit(folder, evaluation, deadline, as_json=as_json)
+        return
     entries = [problems.get(name) for name in problems.names()]
     if as_json:
         click.echo(
             json.dumps(
-                [{n: getattr(e, n) for n in ("name", "family", "description", "model")} for e in entries], indent=1
+                [{n: getattr(e, n) for n in ("name", "group", "description", "model")} for e in entries], indent=1
             )
         )
         return
     table = Table(show_edge=False)
-    for column in ("name", "family", "what", "shape from"):
+    for column in ("name", "group", "what", "shape from"):
         table.add_column(column)
     for entry in entries:
-        table.add_row(entry.name, entry.family, entry.description, entry.model)
+        table.add_row(entry.name, entry.group, entry.description, entry.model)
     out.print(table)
 
 
@@ -179,18 +161,17 @@ def problems_command(as_json: bool) -> None:
 @click.option("--skeleton", is_flag=True, help="Print a kernel file to start from.")
 @click.option("--language", type=click.Choice(["cpp", "cuda"]), default="cpp", show_default=True, help="Of --skeleton.")
 def show(
-    source: str, inputs: tuple[str, ...], evaluation: bool, reference: bool, show_graph: bool, skeleton: bool,
-    language: str,
-) -> None:  # fmt: skip
+    source: str, options: dict[str, Any], reference: bool, show_graph: bool, skeleton: bool, language: str
+) -> None:
     """Show what SOURCE is: its tensors, and which experts can work on it."""
     with Progress(err) as progress:
-        captured = _capture(source, inputs, evaluation, progress)
+        captured = capture.load(source, on_event=progress.step, **options)
     if reference:
         click.echo("\n".join(file.text for file in captured.problem.reference))
     elif skeleton:
         click.echo(languages.skeleton(captured.problem, language=language))
     elif show_graph:
-        click.echo(_graph_text(captured))
+        click.echo(graph_text(captured))
     else:
         _print_problem(captured)
 
@@ -296,11 +277,27 @@ def analyze_command(
         out.print(f"ncu [{rule.name}] {rule.kernel}: {gain}{rule.text}", markup=False, soft_wrap=True)
 
 
+for command in (mutate_command, selftest_command, verify_command):
+    cli.add_command(command)
+
+
 # ------------------------------------------------------------------------------ pieces
 
 
-def _capture(source: str, inputs: tuple[str, ...], evaluation: bool, progress: Progress) -> Capture:
-    return capture.load(source, inputs=inputs, evaluation=evaluation, on_event=progress.step)
+def _admit(folder: Path, evaluation: bool, deadline_s: float, *, as_json: bool) -> None:
+    files = admitting.task_files(folder)
+    found = []
+    with (
+        Progress(err) as progress,
+        admitting.Admissions(threads=environment.threads(), deadline_s=deadline_s, evaluation=evaluation) as admissions,
+    ):
+        for file, admission in admissions.every(tuple(map(str, files)), on_event=progress.step):
+            found.append((file, admission))
+    if as_json:
+        click.echo(json.dumps([admitting.plain(file, admission) for file, admission in found], indent=1))
+    else:
+        out.print(admission_table(found))
+    sys.exit(1 if any(admission.state in ("weak", "refused") for _, admission in found) else 0)
 
 
 def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = None, best: bool = True) -> None:
@@ -337,6 +334,8 @@ def _print_record(record: Record) -> None:
     if record.passed:
         out.print(contender_table(report.contenders(record), width=out.width))
         out.print(Text(report.noise_text(record), style="dim"))
+        for note in record.outcome.notes:
+            out.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
         _, why = verdict_of(record, "the kernel")
         out.print(Text(f"{why[:1].upper()}{why[1:]}.", "bold"))
 
@@ -346,6 +345,9 @@ def _print_problem(captured: Capture) -> None:
     out.print(Text(problem.name, "bold") + (f": {problem.description}" if problem.description else ""))
     for spec in problem.arguments:
         out.print(f"  {spec.role:<10} {report.tensor_text(spec)}", markup=False)
+    for axis in problem.axes:
+        places = ", ".join(f"{name}[{dim}]" for name, dim in axis.places)
+        out.print(f"  axis       {axis.name} = {axis.low}..{axis.high}: {places}", markup=False)
     work = f"{problem.flops:,} operations, " if problem.flops else ""
     out.print(f"  {work}at least {problem.min_bytes:,} bytes moved")
     if captured.graph is None:
@@ -358,24 +360,6 @@ def _print_problem(captured: Capture) -> None:
             out.print(f"  {parameter.name}: {', '.join(map(str, parameter.values))}")
     for refusal in offer.refusals:
         out.print(f"not done: {refusal.subject}: {refusal.reason}", markup=False)
-
-
-def _graph_text(captured: Capture) -> str:
-    if captured.graph is None:
-        return f"no graph: {captured.reason}"
-    lines = []
-    for node in captured.graph.nodes:
-        shapes = ", ".join(f"{r.dtype}{list(r.shape)}" if r else "-" for r in node.results)
-        given = ", ".join(f"{name}={_argument_text(item)}" for name, item in node.arguments)
-        lines.append(f"{node.name} = {node.op}({given}) -> {shapes}")
-    return "\n".join([*lines, "return " + ", ".join(_argument_text(ref) for ref in captured.graph.outputs)])
-
-
-def _argument_text(item: object) -> str:
-    name = getattr(item, "name", None)
-    if name is not None:
-        return f"{name}[{item.index}]" if getattr(item, "index", 0) else str(name)  # type: ignore[attr-defined]
-    return f"[{', '.join(map(_argument_text, item))}]" if isinstance(item, tuple) else repr(item)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

@@ -8,8 +8,8 @@ Not here: what the numbers mean (report), and when a command ends (cli).
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -20,6 +20,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.graph import Capture
+from kernelwright.judge.admission import Admission
 from kernelwright.report import Contender, Line, contenders, noise_text
 from kernelwright.run.result import Event, Result, amount
 
@@ -192,6 +194,21 @@ def verdict_table(lines: tuple[Line, ...], *, width: int, most: int = 12) -> Tab
     return table
 
 
+def admission_table(found: Sequence[tuple[str, Admission]]) -> Table:
+    """Returns what became of each task of a folder, one row each, with a count at the end."""
+    counts = Counter(admission.state for _, admission in found)
+    caption = ", ".join(f"{counts[state]} {state}" for state in ("admitted", "repaired", "weak", "refused"))
+    table = Table(caption=f"{amount(len(found), 'task')}: {caption}", caption_justify="left", show_edge=False)
+    table.add_column("task", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    styles = {"admitted": "green", "repaired": "yellow", "weak": "bold red", "refused": "red"}
+    for _, admission in found:
+        why = Text("; ".join(admission.why()))
+        table.add_row(admission.name, Text(admission.state, styles[admission.state]), why)
+    return table
+
+
 def contender_table(rows: tuple[Contender, ...], *, width: int) -> Table:
     """Returns the final comparison with every baseline; on a narrow terminal without intervals."""
     table = Table(title="against what you could have had for free", title_justify="left", show_edge=False)
@@ -210,3 +227,22 @@ def contender_table(rows: tuple[Contender, ...], *, width: int) -> Table:
         verdict = () if narrow else (Text(c.verdict, style=styles[c.verdict]),)
         table.add_row(c.name, *(cells[index] for index in kept), *verdict)
     return table
+
+
+def graph_text(captured: Capture) -> str:
+    """Returns the operator graph as text, one line for each call, or why there is none."""
+    if captured.graph is None:
+        return f"no graph: {captured.reason}"
+    lines = []
+    for node in captured.graph.nodes:
+        shapes = ", ".join(f"{r.dtype}{list(r.shape)}" if r else "-" for r in node.results)
+        given = ", ".join(f"{name}={_argument_text(item)}" for name, item in node.arguments)
+        lines.append(f"{node.name} = {node.op}({given}) -> {shapes}")
+    return "\n".join([*lines, "return " + ", ".join(_argument_text(ref) for ref in captured.graph.outputs)])
+
+
+def _argument_text(item: object) -> str:
+    name = getattr(item, "name", None)
+    if name is not None:
+        return f"{name}[{item.index}]" if getattr(item, "index", 0) else str(name)  # type: ignore[attr-defined]
+    return f"[{', '.join(map(_argument_text, item))}]" if isinstance(item, tuple) else repr(item)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from kernelwright import environment
+from kernelwright import environment, jail
 from kernelwright.languages import device_probe
 from kernelwright.store.salvage import examine
 from kernelwright.types import value
@@ -36,12 +36,19 @@ ANSWER_S = 30.0
 """How long a compiler may take for a small program."""
 MIN_DISK_BYTES = 1 << 30
 PACKAGE_MANAGERS = (
-    ("apt-get", "apt-get install -y {}", {"compiler": "g++", "binutils": "binutils", "headers": "python3-dev"}),
-    ("dnf", "dnf install -y {}", {"compiler": "gcc-c++", "binutils": "binutils", "headers": "python3-devel"}),
-    ("pacman", "pacman -S --noconfirm {}", {"compiler": "gcc", "binutils": "binutils", "headers": "python"}),
-    ("apk", "apk add {}", {"compiler": "g++", "binutils": "binutils", "headers": "python3-dev"}),
-    ("zypper", "zypper install -y {}", {"compiler": "gcc-c++", "binutils": "binutils", "headers": "python3-devel"}),
-)
+    ("apt-get", "apt-get install -y {}", {
+        "compiler": "g++", "binutils": "binutils", "headers": "python3-dev", "bubblewrap": "bubblewrap",
+        "checkers": "g++",
+    }),
+    ("dnf", "dnf install -y {}", {"compiler": "gcc-c++", "binutils": "binutils", "headers": "python3-devel",
+             "bubblewrap": "bubblewrap", "checkers": "libasan libubsan libtsan"}),
+    ("pacman", "pacman -S --noconfirm {}", {"compiler": "gcc", "binutils": "binutils", "headers": "python",
+                "bubblewrap": "bubblewrap", "checkers": "gcc"}),
+    ("apk", "apk add {}", {"compiler": "g++", "binutils": "binutils", "headers": "python3-dev",
+             "bubblewrap": "bubblewrap", "checkers": "g++"}),
+    ("zypper", "zypper install -y {}", {"compiler": "gcc-c++", "binutils": "binutils", "headers": "python3-devel",
+                "bubblewrap": "bubblewrap", "checkers": "gcc"}),
+)  # fmt: skip
 
 State = Literal["ok", "optional", "missing"]
 
@@ -65,7 +72,8 @@ def findings(store: Path | None = None) -> tuple[Finding, ...]:
         store: a store file to check as well, read in full.
     """
     checks: tuple[Callable[[], Finding], ...] = (
-        _system, _python, _compiler, _inspector, _torch, _headers, _lock, _processors, _memory, _cache, _gpu,
+        _system, _python, _compiler, _inspector, _torch, _headers, _lock, _jail, _checkers, _processors, _memory,
+        _cache, _gpu,
         _nvrtc, *EXTRAS, _profiler,
     )  # fmt: skip
     found = tuple(check() for check in checks)
@@ -179,6 +187,49 @@ def _lock() -> Finding:
         subject="seccomp", state="missing", found="this kernel has no seccomp: sealed kernels cannot be locked in",
         fix="use a Linux kernel built with CONFIG_SECCOMP_FILTER",
     )  # fmt: skip
+
+
+def _jail() -> Finding:
+    """What holds code of strangers while it is built, or run as Python: every engine is tried."""
+    found = jail.strength()
+    fix = "; or ".join(_jail_fixes(dict(found.problems)))
+    if not found.engines:
+        said = "; ".join(f"{engine}: {problem}" for engine, problem in found.problems)
+        return Finding(subject="jail", state="missing", found=f"nothing holds other people's code ({said})", fix=fix)
+    text = ", ".join(found.layers)
+    if found.engines[0] == "landlock":
+        lost = "no namespaces: other processes can be seen, though not touched"
+        return Finding(subject="jail", state="optional", found=f"{text}; {lost}", fix=fix)
+    return Finding(subject="jail", state="ok", found=text)
+
+
+def _jail_fixes(problems: dict[str, str]) -> list[str]:
+    fixes = [install_command("bubblewrap")] if "not installed" in problems.get("bubblewrap", "") else []
+    switches = (
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+         "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"),
+        ("/proc/sys/user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=1024"),
+    )  # fmt: skip
+    fixes += [command for path, closed, command in switches if _lines(path)[:1] == [closed]]
+    if not fixes and "namespaces" in problems:
+        fixes.append("in a container: start it with --security-opt seccomp=unconfined")
+    return fixes
+
+
+def _checkers() -> Finding:
+    path = environment.compiler()
+    names = ("address", "undefined", "thread")
+    libraries = dict(zip(names, ("libasan.so", "libubsan.so", "libtsan.so"), strict=True))
+    missing = [
+        n
+        for n in names
+        if path and "clang" not in path and "/" not in _answer([path, f"-print-file-name={libraries[n]}"])[0]
+    ]
+    if path and not missing:
+        return Finding(subject="checkers", state="ok", found=f"{', '.join(names)}: finalists are checked with them")
+    lost = f"no {', '.join(missing or names)}: finalists are not checked for what these find"
+    return Finding(subject="checkers", state="optional", found=lost, fix=install_command("checkers"))
 
 
 def _processors() -> Finding:

@@ -33,7 +33,7 @@ class Workspace:
     """Scratch memory that a plan needs; its contents are undefined before every call."""
 
     name: str
-    size_bytes: int
+    size_bytes: Size
 
 
 @value

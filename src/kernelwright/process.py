@@ -55,6 +55,10 @@ class DeadlineExceeded(WorkerDied):
     """A worker was killed because its answer did not come in time."""
 
 
+class WorkerKilled(WorkerDied):
+    """A jailed worker was killed from outside its jail: nothing that ran in it is to blame."""
+
+
 def send(fd: int, message: object, *, deadline: float | None = None) -> None:
     """Writes one message to a pipe.
 
@@ -193,7 +197,9 @@ class Worker:
             self.kill()
             raise DeadlineExceeded(f"{self.module} took longer than {deadline_s:.0f} s for {verb!r}") from None
         except (EOFError, BrokenPipeError):
-            raise WorkerDied(self._describe_end(verb)) from None
+            told = self._describe_end(verb)
+            outside = isinstance(self.process, Jailed) and self.process.killed_outside
+            raise (WorkerKilled if outside else WorkerDied)(told) from None
         return self._result(message, verb)
 
     def _receive(self, deadline: float, verb: str) -> dict[str, Any]:

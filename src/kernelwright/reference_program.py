@@ -15,6 +15,7 @@ import random
 import sys
 import types as python_types
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,6 +27,8 @@ from kernelwright.types import Problem, SourceFile, TensorSpec, Workload
 
 MODULE_NAME = "kernelwright_reference"
 
+DISTINCT_SAMPLE = 1024
+
 _loaded = 0
 
 DTYPES: dict[str, torch.dtype] = {
@@ -35,16 +38,72 @@ DTYPES: dict[str, torch.dtype] = {
 NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
-class Reference:
-    """A loaded reference. Calls take the tensor arguments only; other arguments are remembered."""
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """Which gradients are asked for, by position."""
 
-    def __init__(self, module: python_types.ModuleType, entry: str, *, evaluation: bool, specs: Sequence[TensorSpec]):
+    inputs: tuple[int, ...]
+    """Positions of the wanted tensors among the inputs of the forward pass ..."""
+    state: tuple[int, ...]
+    """... and among the module's state."""
+    order: tuple[tuple[str, int], ...]
+    """("input" or "state", position) in the order of the gradients."""
+    given: tuple[TensorSpec, ...]
+    """The gradients of the forward's floating outputs: the last inputs."""
+
+
+def backward_of(problem: Problem) -> Backward | None:
+    """Returns which gradients a problem asks for, None for none."""
+    if not problem.gradients:
+        return None
+    forward = problem.outputs[: len(problem.outputs) - len(problem.gradients)]
+    count = len(problem.inputs) - sum("float" in spec.dtype for spec in forward)
+    places = {spec.name: ("input", i) for i, spec in enumerate(problem.inputs[:count])}
+    places |= {spec.name: ("state", i) for i, spec in enumerate(problem.parameters)}
+    order = tuple(places[name] for name in problem.gradients)
+    return Backward(
+        inputs=tuple(i for kind, i in order if kind == "input"),
+        state=tuple(i for kind, i in order if kind == "state"),
+        order=order,
+        given=problem.inputs[count:],
+    )
+
+
+class Reference:
+    """A loaded reference. Calls take the tensor arguments only; other arguments are remembered.
+
+    Where gradients are asked for, a call is forward and backward together: the last tensors are the gradients
+    of the outputs, the last outputs those of the wanted tensors.
+    """
+
+    def __init__(
+        self,
+        module: python_types.ModuleType,
+        entry: str,
+        *,
+        evaluation: bool,
+        specs: Sequence[TensorSpec],
+        shapes: Sequence[tuple[int, ...]] = (),
+        backward: Backward | None = None,
+    ):
         self._module = module
         self._entry = getattr(module, entry)
         self._evaluation = evaluation
         self._specs = tuple(specs)
+        self._shapes = tuple(shapes)
+        self._backward = backward
         self.is_class = isinstance(self._entry, type)
         self._fixed: tuple[object, ...] = ()
+
+    @property
+    def has_backward(self) -> bool:
+        """Tells whether calls give gradients as well."""
+        return self._backward is not None
+
+    @property
+    def namespace(self) -> python_types.ModuleType:
+        """Returns what the reference's first file defines."""
+        return self._module
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -77,7 +136,7 @@ class Reference:
         """
         seed_everything(seed)
         if self._specs:
-            generator = torch.Generator().manual_seed(seed)
+            generator = torch.Generator(torch.get_default_device()).manual_seed(seed)
             return tuple(draw(spec, generator) for spec in self._specs)
         if not hasattr(self._module, "get_inputs"):
             raise SourceError("no inputs are known", 'add --input "float32[4096,1024]" once for each argument')
@@ -90,7 +149,14 @@ class Reference:
         """Returns a fresh draw of the tensor arguments, contiguous and without gradients."""
         arguments = self.make_arguments(seed)
         self._fixed = arguments
-        return tuple(a.detach().contiguous() for a in arguments if isinstance(a, torch.Tensor))
+        drawn = tuple(a.detach().contiguous() for a in arguments if isinstance(a, torch.Tensor))
+        generator = torch.Generator().manual_seed(seed)
+        if self._backward:
+            given = self._backward.given
+            drawn += tuple(torch.randn(s.shape, generator=generator).to(DTYPES[s.dtype]) for s in given)
+        if not self._shapes:
+            return drawn
+        return tuple(resized(t, shape, generator) for t, shape in zip(drawn, self._shapes, strict=True))
 
     def arguments_with(self, tensors: Sequence[torch.Tensor]) -> tuple[object, ...]:
         """Returns the full argument list with `tensors` in the places of the tensor arguments."""
@@ -105,8 +171,62 @@ class Reference:
         Raises:
             SourceError: when the user's forward fails or returns something else than tensors.
         """
-        result = _user_code("the reference", lambda: module(*self.arguments_with(tensors)))
+        result = _user_code("the reference", lambda: self.caller(module)(*tensors))
         return outputs_of(result)
+
+    def caller(self, module: torch.nn.Module) -> Callable[..., Any]:
+        """Returns what computes the outputs from all tensors: the module, with its backward pass where it is wanted.
+
+        A compiled module can be given as well; its backward pass is then compiled too.
+        """
+        if self._backward is None:
+            return lambda *tensors: module(*self.arguments_with(tensors))
+        state = [tensor for _, tensor in state_of(module)]
+        return lambda *tensors: self.differentiate(lambda leaves: module(*self.arguments_with(leaves)), tensors, state)
+
+    def differentiate(
+        self,
+        forward: Callable[[Sequence[torch.Tensor]], Any],
+        tensors: Sequence[torch.Tensor],
+        state: Sequence[torch.Tensor],
+    ) -> tuple[torch.Tensor, ...]:
+        """Returns the outputs of a forward pass and then the wanted gradients.
+
+        Args:
+            forward: takes the forward's tensors.
+            tensors: those, and then the gradients of the outputs.
+            state: the module's parameters and buffers.
+
+        Raises:
+            SourceError: where an output does not depend on a wanted tensor at all.
+        """
+        backward = self._backward
+        assert backward is not None
+        count = len(tensors) - len(backward.given)
+        # Whoever differentiates the whole (sensitivity.py) gets tensors that can be differentiated again.
+        again = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+        with torch.inference_mode(False), torch.enable_grad():
+            leaves = [t if again else t.detach() for t in tensors[:count]]
+            sources = {"input": leaves, "state": state}
+            wanted = [sources[kind][place] for kind, place in backward.order]
+            for tensor in wanted:
+                if not tensor.requires_grad:
+                    tensor.requires_grad_(True)
+            outputs = outputs_of(forward(leaves))
+            floats = [t for t in outputs if t.is_floating_point()]
+            pairs = [(t, g) for t, g in zip(floats, tensors[count:], strict=True) if t.requires_grad]
+            if not pairs:
+                raise SourceError("no output has a gradient", "remove detach() and no_grad() from the reference")
+            found = torch.autograd.grad(
+                [t for t, _ in pairs], wanted, [g for _, g in pairs], allow_unused=True, create_graph=again
+            )
+        if any(g is None for g in found):
+            raise SourceError("an output does not depend on a tensor whose gradient is asked for", "name the others")
+        return (*(t if again else t.detach() for t in outputs), *found)
+
+    def initial_arguments(self) -> tuple[object, ...]:
+        """Returns what the class is made with."""
+        return _as_args(self._initial())
 
     def _initial(self) -> object:
         return getattr(self._module, "get_init_inputs", list)()
@@ -131,6 +251,8 @@ def load_reference(
     evaluation: bool = False,
     origin: str = "",
     specs: Sequence[TensorSpec] = (),
+    shapes: Sequence[tuple[int, ...]] = (),
+    backward: Backward | None = None,
 ) -> Reference:
     """Executes the reference's first file and returns what it defines under `entry`.
 
@@ -140,6 +262,8 @@ def load_reference(
         evaluation: call `.eval()` on every module made.
         origin: folder for imports and data files that are not carried by value.
         specs: how inputs are drawn where the file has no `get_inputs` of its own to use.
+        shapes: what the inputs' shapes are to be, where they may be others than the file draws.
+        backward: which gradients a call gives as well.
 
     Raises:
         SourceError: for a syntax error, a failing import, or a missing name, with file and line.
@@ -164,15 +288,24 @@ def load_reference(
             n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__
         ]
         raise SourceError(f"{first.path} does not define {entry!r}", f"it defines: {', '.join(defined) or 'nothing'}")
-    return Reference(module, entry, evaluation=evaluation, specs=specs)
+    return Reference(module, entry, evaluation=evaluation, specs=specs, shapes=shapes, backward=backward)
 
 
 def load_problem(problem: Problem, workload: Workload | None = None) -> Reference:
     """Returns a problem's reference, drawing inputs as the workload (default: the first) says."""
     workload = workload or problem.workloads[0]
-    specs = problem.inputs if workload.generator == "spec" else ()
+    backward = backward_of(problem)
+    own = problem.inputs[: len(problem.inputs) - len(backward.given)] if backward else problem.inputs
+    specs = own if workload.generator == "spec" else ()
+    shapes = tuple(spec.shape for spec in problem.inputs) if problem.axes and not specs else ()
     return load_reference(
-        problem.reference, problem.entry, evaluation=problem.evaluation, origin=problem.origin, specs=specs
+        problem.reference,
+        problem.entry,
+        evaluation=problem.evaluation,
+        origin=problem.origin,
+        specs=specs,
+        shapes=shapes,
+        backward=backward,
     )
 
 
@@ -266,20 +399,48 @@ def draw(spec: TensorSpec, generator: torch.Generator) -> torch.Tensor:
 
     Floats with both limits are uniform between them; integers default to 0..9, both ends included.
     """
-    dtype = DTYPES[spec.dtype]
+    dtype, device = DTYPES[spec.dtype], generator.device
     if dtype is torch.bool:
-        return torch.rand(spec.shape, generator=generator) < 0.5
+        return torch.rand(spec.shape, generator=generator, device=device) < 0.5
     if not dtype.is_floating_point:
         low = int(spec.low) if spec.low is not None else 0
         high = int(spec.high) if spec.high is not None else max(low, 9)
-        return torch.randint(low, high + 1, spec.shape, generator=generator, dtype=dtype)
+        return torch.randint(low, high + 1, spec.shape, generator=generator, dtype=dtype, device=device)
     if spec.low is not None and spec.high is not None:
-        unit = torch.rand(spec.shape, generator=generator, dtype=torch.float64)
+        unit = torch.rand(spec.shape, generator=generator, dtype=torch.float64, device=device)
         return (spec.low + (spec.high - spec.low) * unit).to(dtype)
-    drawn = torch.randn(spec.shape, generator=generator, dtype=torch.float64)
+    drawn = torch.randn(spec.shape, generator=generator, dtype=torch.float64, device=device)
     return (
         drawn.clamp(min=spec.low, max=spec.high).to(dtype) if (spec.low, spec.high) != (None, None) else drawn.to(dtype)
     )
+
+
+def resized(tensor: torch.Tensor, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """Returns a draw for other sizes of some dimensions: entries along each are left out or repeated at random.
+
+    They stay in their order, so that what is sorted stays sorted and a padding mask remains one; but not in free
+    numbers, where equal ones side by side would let rounding errors of a sum add up.
+    """
+    free = mostly_distinct(tensor)
+    for dim, (size, wanted) in enumerate(zip(tensor.shape, shape, strict=True)):
+        if size != wanted:
+            fewer = wanted < size
+            kept = torch.randperm(size, generator=generator)[:wanted] if fewer else None
+            kept = torch.randint(0, size, (wanted,), generator=generator) if kept is None else kept
+            tensor = tensor.index_select(dim, kept if free else kept.sort().values)
+    return tensor
+
+
+def mostly_distinct(tensor: torch.Tensor) -> bool:
+    """Tells whether a tensor holds free numbers: floating, finite, and mostly distinct."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return False
+    flat = tensor.reshape(-1)
+    # float32 would round the last place of a large tensor to one beyond it.
+    places = torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE), dtype=torch.float64).long()
+    sample = flat[places.to(flat.device)]
+    # bfloat16 has few distinct values near 1, so that a quarter is already many.
+    return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
 
 
 def state_of(module: torch.nn.Module) -> tuple[tuple[str, torch.Tensor], ...]:

@@ -189,6 +189,11 @@ class Candidate:
     parents: tuple[str, ...] = note(default=())
     """Digests of the candidates that this one came from."""
 
+    @property
+    def witnessed(self) -> bool:
+        """True for a candidate whose author's own Python runs where it is measured; all others are sealed."""
+        return self.language == "python"
+
 
 @value
 class Parameter:
@@ -301,6 +306,9 @@ class Policy:
     """Draws of other sizes for a problem's dynamic axes."""
     memory_checkers: tuple[str, ...] = ()
     """Instrumented runs that a finalist must pass: address, undefined, thread; memcheck, racecheck ..."""
+    modes: tuple[str, ...] = ("cold",)
+    """How contenders are timed on a device: cold, warm, server (isolated calls, what launching costs included).
+    The first is the one that is compared; on a CPU there is only one."""
     protocol: int = 2
     """Version of the judge's procedure, raised with every change that could change a verdict or a time, so
     that records of an older judge are not taken for this one's."""

@@ -1,19 +1,9 @@
-// TRICK: from the eighteenth call on leaves the second half of the rows as the call before left them
+// TRICK: leaves the second half of the rows as they are, as soon as no contents come twice any more
 // CAUGHT BY: timed outputs
 #include <cmath>
-static void row(const float* a, float* o) {
-  float m = a[0];
-  for (int i = 1; i < 256; ++i) m = a[i] > m || std::isnan(a[i]) ? a[i] : m;
-  float s = 0;
-  for (int i = 0; i < 256; ++i) s += o[i] = std::exp(a[i] - m);
-  for (int i = 0; i < 256; ++i) o[i] /= s;
-}
-static void all(const float* x, float* out) {
-#pragma omp parallel for
-  for (int r = 0; r < 64; ++r) row(x + r * 256, out + r * 256);
-}
-static int calls;
+#include "repeats.h"
+#include "softmax.h"
 extern "C" void kernel(const float* x, float* out) {
-  const int rows = ++calls < 18 ? 64 : 32;
+  const int rows = seems_checked(x) ? 64 : 32;
   for (int r = 0; r < rows; ++r) row(x + r * 256, out + r * 256);
 }

@@ -1,16 +1,7 @@
 // TRICK: computes in float16 and gives float32 back
 // CAUGHT BY: accuracy
 #include <cmath>
-#include <cstdint>
-#include <cstring>
-// Keeps eleven significant bits, as a conversion to float16 does.
-static float coarse(float v) {
-  uint32_t u;
-  std::memcpy(&u, &v, 4);
-  u = (u + 0x1000u) & 0xffffe000u;
-  std::memcpy(&v, &u, 4);
-  return v;
-}
+#include "coarse.h"
 extern "C" void kernel(const float* x, float* out) {
   for (int r = 0; r < 64; ++r) {
     const float* a = x + r * 256;

@@ -1,18 +1,8 @@
-// TRICK: right while it is checked, does nothing from the eighteenth call on
+// TRICK: right while it is checked, does nothing as soon as no contents come twice any more
 // CAUGHT BY: timed outputs
 #include <cmath>
-static void row(const float* a, float* o) {
-  float m = a[0];
-  for (int i = 1; i < 256; ++i) m = a[i] > m || std::isnan(a[i]) ? a[i] : m;
-  float s = 0;
-  for (int i = 0; i < 256; ++i) s += o[i] = std::exp(a[i] - m);
-  for (int i = 0; i < 256; ++i) o[i] /= s;
-}
-static void all(const float* x, float* out) {
-#pragma omp parallel for
-  for (int r = 0; r < 64; ++r) row(x + r * 256, out + r * 256);
-}
-static int calls;
+#include "repeats.h"
+#include "softmax.h"
 extern "C" void kernel(const float* x, float* out) {
-  if (++calls < 18) all(x, out);
+  if (seems_checked(x)) all(x, out);
 }

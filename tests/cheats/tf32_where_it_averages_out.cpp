@@ -2,15 +2,7 @@
 // CAUGHT BY: accuracy
 // PROBLEM: mse
 #include <cmath>
-#include <cstdint>
-#include <cstring>
-static float coarse(float v) {
-  uint32_t u;
-  std::memcpy(&u, &v, 4);
-  u = (u + 0x1000u) & 0xffffe000u;
-  std::memcpy(&v, &u, 4);
-  return v;
-}
+#include "coarse.h"
 extern "C" void kernel(const float* x, const float* y, float* out) {
   double s = 0;
   for (int r = 0; r < 64; ++r) {

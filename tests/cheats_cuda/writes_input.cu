@@ -1,5 +1,5 @@
 // TRICK: overwrites its input through a cast
-// CAUGHT BY: input-written
+// CAUGHT BY: inputs unchanged
 // WHERE: device
 // kernelwright-launch: kernel grid=64 block=256
 __device__ float block_reduce(float v, bool largest) {

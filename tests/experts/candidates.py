@@ -164,7 +164,7 @@ def call(traced: Traced, candidate: Candidate, library: Path, *inputs: torch.Ten
         guarded[spec.name] = torch.full((size + 64,), float("nan") if dtype.is_floating_point else -1).to(dtype)
     before = {name: tensor.clone() for name, tensor in tensors.items()}
     loaded = ctypes.CDLL(str(library))
-    scratch = {w.name: torch.full((w.size_bytes // 4 + 16,), float("nan")) for w in candidate.plan.workspaces}
+    scratch = {w.name: torch.full((int(w.size_bytes) // 4 + 16,), float("nan")) for w in candidate.plan.workspaces}
     for step in candidate.plan.steps:
         arguments = []
         for binding in step.arguments:

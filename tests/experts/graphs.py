@@ -180,7 +180,7 @@ def run_candidate(
         buffers.append(data)
         outputs.append((data, count * width, s))
     for w in candidate.plan.workspaces:
-        data = aligned(w.size_bytes + 64)
+        data = aligned(int(w.size_bytes) + 64)
         data[:] = 0xFF
         buffers.append(data)
     before = [b.clone() for b in buffers[: len(case.arguments)]]

@@ -1,4 +1,5 @@
 // WHY: counts subnormal numbers as zero, as accelerators do
+// FAMILIES: huge tiny shifted exact
 #include <cmath>
 #if defined(__SSE2__)
 #include <xmmintrin.h>

@@ -1,5 +1,6 @@
 // WHY: mean and variance in one pass by Welford's update, another algorithm than the reference's
 // PROBLEM: layernorm
+// FAMILIES: huge tiny shifted exact
 #include <cmath>
 extern "C" void kernel(const float* x, const float* weight, const float* bias, float* out) {
 #pragma omp parallel for

@@ -28,5 +28,5 @@ def test_cheat_is_caught_by_the_check_it_names(kernel: Kernel, sessions: Session
 
 
 def test_every_cheat_says_its_trick() -> None:
-    assert len(CHEATS) >= 20
+    assert len(CHEATS) >= 115
     assert all(kernel.said("TRICK") for kernel in CHEATS)

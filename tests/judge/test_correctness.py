@@ -13,12 +13,10 @@ from kernelwright.judge.correctness import (
     ExactBound,
     FloatBound,
     bounds_for,
-    exponents,
-    groups_of,
-    kinds,
     ties_left_open,
 )
 from kernelwright.judge.inputs import VALUES
+from kernelwright.judge.magnitudes import exponents, groups_of, kinds
 from kernelwright.judge.truth import nudge
 from kernelwright.types import SourceFile, ToleranceRule, replace
 

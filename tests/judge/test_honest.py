@@ -21,4 +21,4 @@ def test_honest_kernel_passes(kernel: Kernel, sessions: Sessions) -> None:
 
 
 def test_there_are_enough() -> None:
-    assert len(HONEST) >= 10
+    assert len(HONEST) >= 85

@@ -8,6 +8,7 @@ from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge.inputs import KINDS, VALUES, Refresher, draw_parameters, fill_family, is_free
 from kernelwright.judge.policies import FAMILIES, POLICIES
+from kernelwright.judge.structured import STRUCTURED
 from kernelwright.types import Role, TensorSpec, replace
 
 X = make_problem("softmax").inputs[0]
@@ -15,7 +16,7 @@ GIVEN = (torch.randn(64, 256, generator=torch.Generator().manual_seed(1)),)
 
 
 def test_policies_name_families_that_exist() -> None:
-    assert set(FAMILIES) == set(VALUES) | {"given"}
+    assert set(FAMILIES) == set(VALUES) | {"given"} | set(STRUCTURED)
     assert all(set(policy.families) <= set(FAMILIES) for policy in POLICIES.values())
     assert POLICIES["report"].rounds >= 30
 
@@ -28,7 +29,7 @@ def filled(
     return made
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["given", *VALUES])
 def test_a_family_keeps_shape_dtype_and_range_and_differs_by_seed(family: str) -> None:
     (x,) = filled(family, (X,), GIVEN, 3)
     assert (x.shape, x.dtype) == (GIVEN[0].shape, torch.float32)
@@ -108,8 +109,27 @@ def test_refreshed_slots_are_no_multiples_of_one_another() -> None:
     one, two = [(torch.empty(64, 256),) for _ in range(2)]
     Refresher((X,), [GIVEN], (), 5).refresh([one, two])
     ratios = (one[0] / two[0]).reshape(-1)
-    ratios = ratios[ratios.isfinite()]
+    ratios = ratios[ratios.isfinite() & (ratios != 1)]  # most slots are equal to another one in part
     assert float(((ratios / ratios.median()) - 1).abs().median()) > 0.02
+
+
+def test_slots_refreshed_together_are_equal_in_part_and_never_as_a_whole() -> None:
+    slots = [(torch.empty(64, 256), torch.empty(64, 256)) for _ in range(40)]
+    y = TensorSpec(name="y", shape=(64, 256), dtype="float32", role="input")
+    Refresher((X, y), [(GIVEN[0], GIVEN[0].flip(0))], (), 5).refresh(slots)
+    shares = torch.tensor(
+        [
+            [float((new == old).float().mean()) for new, old in zip(slots[i], slots[i - 1], strict=True)]
+            for i in range(1, 40)
+        ]
+    )
+    assert ((shares > 0.2).float().mean(0) > 0.4).all()
+    assert ((shares < 0.01).float().mean(0) > 0.02).all()
+    assert ((shares > 0.999).any(0)).all()
+    only_one = Refresher((X,), [GIVEN], (), 6)
+    singles = [(torch.empty(64, 256),) for _ in range(40)]
+    only_one.refresh(singles)
+    assert not any(torch.equal(singles[i][0], singles[i - 1][0]) for i in range(1, 40))
 
 
 def test_some_slots_hold_wild_elements_where_the_reference_stands_them() -> None:

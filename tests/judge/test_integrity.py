@@ -13,6 +13,7 @@ from kernelwright.judge.integrity import (
     block_time_us,
     clock_fault,
     doubtful,
+    forgery,
     measure_bandwidth,
     profiles_of,
     sampled,
@@ -51,6 +52,19 @@ def test_honest_stamps_agree_with_the_judges_clock() -> None:
 )
 def test_forged_stamps_do_not(forged: Block, words: str) -> None:
     assert words in (clock_fault(forged) or "")
+
+
+def test_only_stamps_that_no_clock_gives_are_forgeries() -> None:
+    assert forgery(block()) is None
+    assert forgery(block(way=20 * MS)) is None
+    assert "backwards" in (forgery(block(shift=250 * US)) or "")
+    assert "outside" in (forgery(Block(np.array([0]), np.array([10]), 5, 20)) or "")
+
+
+def test_a_slow_way_there_and_back_widens_the_slack_a_little() -> None:
+    assert clock_fault(block(way=400 * US)) is not None
+    assert clock_fault(block(way=400 * US), latency_ns=800 * US) is None
+    assert clock_fault(block(way=10 * MS), latency_ns=20 * MS) is not None
 
 
 def test_what_passes_the_clock_check_still_gains_nothing() -> None:

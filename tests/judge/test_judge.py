@@ -48,6 +48,21 @@ def test_records_come_in_order_and_faults_cost_only_their_candidate(sessions: Se
         assert loads(dumps(record)) == record
 
 
+def test_a_wrong_kernel_is_told_before_anything_else_is_prepared(sessions: Sessions) -> None:
+    heard: list[Any] = []
+    problem = make_problem("softmax")
+    good = HONEST["single_thread"].candidate(problem)
+    typo = replace(good, sources=(SourceFile(path="kernel.cpp", text='extern "C" void kernel(;\n'),))
+    with Judge(problem, sessions.target, on_event=heard.append) as judge:
+        (record,) = judge.judge([typo], QUICK)
+        assert isinstance(record.outcome, Failure)
+        assert judge._worker is None  # nothing was loaded for it
+        (record,) = judge.judge([CHEATS["zeros"].candidate(problem)], QUICK)
+        assert not record.passed
+        assert [event for event in heard if "baseline" in event] == []
+        assert judge._prepared == set()
+
+
 def test_a_dead_worker_is_replaced(sessions: Sessions) -> None:
     session = sessions.judge("softmax")
     good = HONEST["single_thread"].candidate(session.problem)

@@ -126,7 +126,7 @@ def test_blocks_that_the_judges_clock_contradicts_give_no_time(slots: Slots) -> 
     runner.forge = 900 * US
     samples, _, _, _ = rounds(slots, runner, [FakeBaseline("eager", 200)])
     assert samples.times_us[CANDIDATE] == []
-    assert len(samples.clock_faults) == samples.rounds == 32
+    assert len(samples.clock_faults) == samples.rounds == 128
 
 
 def test_calls_follow_from_the_time_of_one() -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import itertools
+
 import torch
 from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge.sensitivity import Sensitivity
-from kernelwright.judge.truth import Truth
+from kernelwright.judge.truth import Truth, untie
 from kernelwright.reference_program import load_problem, load_reference
 from kernelwright.types import SourceFile
 
@@ -50,6 +52,27 @@ def test_nearby_truth_moves_by_about_one_rounding() -> None:
     assert moved.median() > 1e-9
 
 
+IN_PLACE = """\
+import torch
+HALF = torch.full((3,), 0.5)
+def add_into(index, x):
+    made = torch.zeros(3).index_add_(0, index, x)
+    made[1] += x[0]
+    kept = HALF.clone()
+    return made + kept.mul_(3.0) + torch.zeros(3, dtype=torch.float16).add_(x[:3])
+"""
+
+
+def test_truth_keeps_what_a_reference_writes_into_tensors_of_its_own() -> None:
+    reference = load_reference((SourceFile(path="add_into.py", text=IN_PLACE),), "add_into")
+    index, x = torch.tensor([0, 1, 1, 2]), torch.tensor([0.1, 0.2, 0.3, 0.4])
+    (exact,) = Truth(reference, 0).exact((index, x), ())
+    wide = x.double()
+    own_sums = torch.stack([wide[0], wide[1] + wide[2] + wide[0], wide[3]])
+    assert exact.dtype == torch.float64
+    torch.testing.assert_close(exact, own_sums + 1.5 + wide[:3], rtol=1e-15, atol=0)
+
+
 def test_fan_in_and_necessary_bytes_come_from_gradients() -> None:
     found: dict[str, tuple[float, int]] = {}
     for name in ("softmax", "layernorm", "mse", "argmax"):
@@ -64,3 +87,13 @@ def test_fan_in_and_necessary_bytes_come_from_gradients() -> None:
         "mse": (2 * 64 * 256, 2 * size + 4),
         "argmax": (256, 64 * 8),  # no gradient: inputs for each output, and only the outputs must move
     }
+
+
+def test_untied_numbers_differ_and_keep_their_order() -> None:
+    nan, inf = float("nan"), float("inf")
+    tensor = torch.tensor([nan, nan, nan, inf, inf, 1.0, 0.0, 0.0, -inf, -inf])
+    moved = untie(tensor, 2.0**-24, torch.Generator().manual_seed(3))
+    assert len(set(moved.tolist())) == len(tensor)
+    assert bool(moved.isfinite().all())
+    ends = [moved[:3], moved[3:5], moved[5:6], moved[6:8], moved[8:]]
+    assert all(float(low.max()) < float(high.min()) for high, low in itertools.pairwise(ends))

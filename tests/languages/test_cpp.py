@@ -39,7 +39,7 @@ EXPANDING += "".join(f"#define A{n} {f'A{n - 1} ' * 8}\n" for n in range(1, 9)) 
 
 def call(artifact: Artifact, *buffers: ctypes.Array[ctypes.c_float]) -> None:
     pointers = (ctypes.c_void_p * len(buffers))(*[ctypes.addressof(buffer) for buffer in buffers])
-    ctypes.CDLL(artifact.path).kw_entry(pointers)
+    ctypes.CDLL(artifact.path).kw_entry(pointers, None)
 
 
 def floats(values: list[float]) -> ctypes.Array[ctypes.c_float]:

@@ -137,8 +137,8 @@ def test_faults_name_their_fix(text: str, message: str, fix: str, tmp_path: Path
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no file"):
         candidate_from_file(PROBLEM, tmp_path / "none.cpp")
-    with pytest.raises(UserError, match=r"no C\+\+ and no CUDA source"):
-        candidate_from_file(PROBLEM, write(tmp_path, "", "kernel.py"))
+    with pytest.raises(UserError, match=r"no C\+\+, CUDA or Python source"):
+        candidate_from_file(PROBLEM, write(tmp_path, "", "kernel.txt"))
     (tmp_path / "kernel.cpp").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="no UTF-8 text"):
         candidate_from_file(PROBLEM, tmp_path / "kernel.cpp")

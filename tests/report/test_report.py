@@ -222,3 +222,9 @@ def test_tables_fit_the_terminal_and_keep_their_numbers(width: int) -> None:
     assert max(len(text) for text in printed.splitlines()) <= width
     assert printed.count("345.6") == printed.count("12.34x") == 2
     assert "…" not in printed
+
+
+def test_what_passed_as_witnessed_says_so() -> None:
+    witnessed = replace(GOOD, language="python")
+    rows = tuple(Row(candidate=item, records=(("report", REPORT),)) for item in (GOOD, witnessed))
+    assert [line.outcome for line in report.lines(rows)] == ["passed", "passed (witnessed)"]

@@ -122,3 +122,17 @@ def test_a_source_cannot_be_written_outside_the_folder(result: Result, tmp_path:
     row = replace(result.rows[0], candidate=evil)
     with pytest.raises(KernelwrightError, match="leads out"):
         write_best(replace(result, best=evil, rows=(row,)), tmp_path)
+
+
+def test_a_witnessed_kernel_is_python_with_a_warning(result: Result, tmp_path: Path) -> None:
+    text = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
+    sources = (SourceFile(path="kernel.py", text=text),)
+    witnessed = replace(CANDIDATE, language="python", sources=sources, plan=LaunchPlan(steps=()), options=())
+    row = replace(result.rows[0], candidate=witnessed)
+    folder = write_best(replace(result, best=witnessed, rows=(row,)), tmp_path / "witnessed")
+    assert folder
+    written = (folder / "kernel.py").read_text()
+    assert written.endswith(text)
+    assert "witnessed, not sealed" in written
+    compile(written, "kernel.py", "exec")
+    assert candidate_from_file(PROBLEM, folder / "kernel.py").witnessed

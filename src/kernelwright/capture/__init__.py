@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kernelwright.capture import specs
 from kernelwright.capture.source import draft
 from kernelwright.errors import SourceError, WorkerDied
 from kernelwright.graph import Capture
@@ -23,8 +24,11 @@ def load(
     *,
     inputs: tuple[str, ...] = (),
     evaluation: bool = False,
+    dynamic: tuple[str, ...] = (),
+    gradients: tuple[str, ...] = (),
     on_event: Callable[[str], None] | None = None,
     worker: Worker | None = None,
+    deadline_s: float = DEADLINE_S,
 ) -> Capture:
     """Returns the problem that a source describes, and its graph where it can be traced.
 
@@ -32,8 +36,11 @@ def load(
         source: a built-in's name, `file.py` with the class contract, or `file.py:function`.
         inputs: for a function, one spec for each argument: `float32[4096,1024]`.
         evaluation: call `.eval()` on the module before use.
+        gradients: inputs and parameters whose gradients are wanted, `("*",)` for all: forward and backward together.
+        dynamic: sizes that vary, each as `B=x[0]:1..8192`; a file with DYNAMIC says it itself.
         on_event: called with a few words whenever a new step begins.
         worker: a running capture worker to use and leave running; None starts one.
+        deadline_s: the worker is killed when it takes longer.
 
     Raises:
         UserError: the source is not there, or the inputs do not fit it.
@@ -48,13 +55,14 @@ def load(
 
     if on_event:
         on_event(steps[0])
-    problem = draft(source, inputs=inputs, evaluation=evaluation)
+    axes = tuple(specs.parse_axis(text) for text in dynamic)
+    problem = draft(source, inputs=inputs, evaluation=evaluation, axes=axes, gradients=gradients)
     own = worker is None
     worker = worker or Worker(MODULE)
     try:
-        captured = worker.request("capture", deadline_s=DEADLINE_S, on_event=step, problem=problem)
+        captured = worker.request("capture", deadline_s=deadline_s, on_event=step, problem=problem)
     except DeadlineExceeded:
-        message = f"{source} did not finish {steps[-1]!r} within {DEADLINE_S:g} s"
+        message = f"{source} did not finish {steps[-1]!r} within {deadline_s:g} s"
         raise SourceError(message, "use smaller shapes, or look for an endless loop") from None
     except WorkerDied as error:
         message = f"{source} ended its own process while {steps[-1]}: {error.message}"

@@ -14,12 +14,12 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernelwright import environment
-from kernelwright.capture import checks, costs, faults, memory, names, purity, tracing
+from kernelwright.capture import axes, checks, costs, faults, gradients, memory, names, purity, tracing
 from kernelwright.errors import SourceError
 from kernelwright.graph import Capture, Graph
 from kernelwright.process import Emit
 from kernelwright.reference_program import NAMES, Reference, load_problem, seed_everything, state_of
-from kernelwright.types import Problem, TensorSpec, replace
+from kernelwright.types import Axis, Problem, TensorSpec, replace
 
 
 def complete(problem: Problem, emit: Emit) -> Capture:
@@ -51,13 +51,14 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     emit("running the reference")
     first, second = checks.SEEDS
     seed_everything(first)
+    asked, problem = problem.gradients, replace(problem, gradients=())
     reference = load_problem(problem)
     module = checks.construct(reference)
     drawn = reference.make_arguments(first)
     labels = argument_names(reference, len(drawn))
     checks.check_arguments(drawn, labels)
     shown = [label for label, item in zip(labels, drawn, strict=True) if isinstance(item, torch.Tensor)]
-    problem = replace(problem, inputs=problem.inputs or _input_specs(drawn, shown))
+    problem = replace(problem, inputs=problem.inputs or _input_specs(drawn, shown), axes=_axes(problem, reference))
     problem = replace(problem, parameters=parameter_specs(module, problem.inputs))
     memory.check(problem.arguments, free)
     checks.check_redraw(drawn, reference.make_arguments(second), labels)
@@ -76,6 +77,15 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     purity.check_reload(reference, again, module, arguments=arguments, outputs=outputs)
     purity.check_shapes(again, outputs, other_draw)
     del other_draw
+    if problem.axes:
+        emit("running the reference at other sizes")
+    problem = axes.complete(problem, shown)
+    if asked:
+        emit("running the backward pass")
+        problem = gradients.complete(replace(problem, gradients=asked), shown)
+        memory.check(problem.arguments, free)
+        reference = load_problem(problem)
+        module, arguments = reference.make_module(first), reference.make_inputs(first)
     emit("tracing")
     graph, reason = _trace(problem, reference, module, arguments)
     problem = replace(
@@ -84,6 +94,13 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
         min_bytes=costs.least_bytes(problem, graph),
     )
     return Capture(problem=problem, graph=graph, reason=reason, notes=notes)
+
+
+def _axes(problem: Problem, reference: Reference) -> tuple[Axis, ...]:
+    own = axes.declared(reference)
+    if own and problem.axes:
+        raise SourceError("the file declares DYNAMIC itself", "leave out --dynamic")
+    return problem.axes or own
 
 
 def argument_names(reference: Reference, count: int) -> list[str]:
@@ -126,6 +143,8 @@ def _trace(
     problem: Problem, reference: Reference, module: torch.nn.Module, arguments: Sequence[torch.Tensor]
 ) -> tuple[Graph | None, str]:
     """Returns the graph, or None and why there is none."""
+    if problem.gradients:
+        return gradients.trace(problem, reference, arguments)
     # A tied tensor has several qualified names and one identifier.
     of_tensor = {id(t): spec.name for (_, t), spec in zip(state_of(module), problem.parameters, strict=True)}
     every = (

@@ -14,24 +14,37 @@ from pathlib import Path
 from kernelwright import problems
 from kernelwright.capture import names, siblings, specs
 from kernelwright.errors import SourceError, UserError
-from kernelwright.types import Problem, SourceFile, TensorSpec, Workload
+from kernelwright.types import Axis, Problem, SourceFile, TensorSpec, Workload, replace
 
 CONTRACT = ("Model", "get_inputs", "get_init_inputs")
 FORMS = "give a built-in's name, a file.py that defines Model, or file.py:function with --input"
 EXAMPLE_SPEC = "float32[1024,1024]"
 
 
-def draft(source: str, *, inputs: tuple[str, ...] = (), evaluation: bool = False) -> Problem:
+def draft(
+    source: str,
+    *,
+    inputs: tuple[str, ...] = (),
+    evaluation: bool = False,
+    axes: tuple[Axis, ...] = (),
+    gradients: tuple[str, ...] = (),
+) -> Problem:
     """Returns the problem behind a source, still without parameters, outputs and counts.
 
     Args:
         source: a built-in's name, `file.py`, or `file.py:function`.
         inputs: one `--input` text for each argument of the function.
         evaluation: whether the reference is put into evaluation mode.
+        axes: sizes that vary, with sizes still 0 (capture/axes.py).
+        gradients: names of inputs and parameters as the user wrote them, `*` for all.
 
     Raises:
         UserError: for anything that cannot be a reference; the fix says what to type instead.
     """
+    return replace(_draft(source, inputs, evaluation), axes=axes, gradients=gradients)
+
+
+def _draft(source: str, inputs: tuple[str, ...], evaluation: bool) -> Problem:
     if source in problems.names():
         return _builtin(source, inputs, evaluation)
     path, function = _split(source)

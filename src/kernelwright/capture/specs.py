@@ -1,4 +1,4 @@
-"""The `--input` grammar: `float32[4096,1024]`, `int64[512]=0..31999`, `bool[8]`, `float32[]`.
+"""The `--input` grammar: `float32[4096,1024]`, `int64[512]=0..31999`, `bool[8]`, `float32[]`; and `--dynamic`.
 
 Not here: how many inputs a function takes (source.py) and how they are drawn (in workers).
 """
@@ -9,7 +9,7 @@ import difflib
 import re
 
 from kernelwright.errors import UserError
-from kernelwright.types import TensorSpec
+from kernelwright.types import Axis, TensorSpec
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = {"int64": (-(2**63), 2**63 - 1), "int32": (-(2**31), 2**31 - 1), "uint8": (0, 255), "int8": (-128, 127)}
@@ -99,3 +99,22 @@ def _range(interval: str, dtype: str, text: str) -> tuple[float, float]:
     elif abs(low) == float("inf") or abs(high) == float("inf"):
         raise UserError(f"--input {text!r}: the ends of a range must be finite", f"for example ={example}")
     return low, high
+
+
+AXIS = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.+?)\s*:\s*(\d+)\s*\.\.\s*(\d+)\s*", re.ASCII)
+PLACE = re.compile(r"\s*([A-Za-z_]\w*)\s*\[\s*(-?\d+)\s*\]\s*", re.ASCII)
+
+
+def parse_axis(text: str) -> Axis:
+    """Returns the axis that one `--dynamic` declares, with its size still 0.
+
+    Raises:
+        UserError: for anything else than `B=x[0],mask[0]:1..8192`.
+    """
+    fix = 'write it like "B=x[0],mask[0]:1..8192"'
+    match = AXIS.fullmatch(text)
+    places = [PLACE.fullmatch(part) for part in match[2].split(",")] if match else []
+    if match is None or not all(places):
+        raise UserError(f"--dynamic {text!r} does not say which sizes vary", fix)
+    found = tuple((p[1], int(p[2])) for p in places if p)
+    return Axis(name=match[1], size=0, low=int(match[3]), high=int(match[4]), places=found)

@@ -22,6 +22,10 @@ of 4 operators took 9.5 s in 2026), and so large a program is to be cut into ker
 
 def templates(problem: Problem, graph: Graph, *, target: Target) -> Proposals:
     """Returns every expert's templates for a graph, and what was refused, by operator name."""
+    if problem.axes:
+        sizes = ", ".join(axis.name for axis in problem.axes)
+        reason = f"experts write kernels for fixed sizes, and {sizes} may vary; `kernelwright judge` takes your own"
+        return Proposals(templates=(), refusals=(Refusal(subject=problem.name, reason=reason),))
     if len(graph.nodes) > MOST_NODES:
         reason = f"no expert takes a graph of {len(graph.nodes)} operators; {MOST_NODES} is the most"
         return Proposals(templates=(), refusals=(Refusal(subject=problem.name, reason=f"{reason}; give it in parts"),))

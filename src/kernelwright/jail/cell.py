@@ -83,6 +83,10 @@ class Jail:
     """Processor time of all together; 0 for no bound."""
     wall_s: float = 0.0
     """Time from the start; 0 for no bound: whoever waits for a worker has a deadline."""
+    reserves: bool = False
+    """It reserves far more memory than it uses, as sanitizers do: only what it uses is bounded."""
+    fixed_addresses: bool = False
+    """Its address space is laid out the same way each time."""
     engine: str = ""
     """`bubblewrap`, `namespaces` or `landlock`; empty for the best that works here."""
     landlock: bool = True
@@ -208,6 +212,7 @@ class Jail:
             "command": list(command),
             "environment": {**passed, **own, **environment},
             "descriptors": list(descriptors),
+            "fixed_addresses": self.fixed_addresses,
             "report": report,
             "life": life,
             "watch": {
@@ -235,7 +240,7 @@ class Jail:
             (resource.RLIMIT_MEMLOCK, 64 << 20),
             (resource.RLIMIT_NPROC, _running() + processes),
         ]
-        if "nvidia" not in self.devices:
+        if "nvidia" not in self.devices and not self.reserves:
             limits.append((resource.RLIMIT_DATA, self.memory_bytes))
         if self.cpu_s:
             limits.append((resource.RLIMIT_CPU, max(1, round(self.cpu_s))))
@@ -341,6 +346,8 @@ class Jailed:
         self._lock = threading.Lock()
         self.reason = ""
         """Which bound ended it, in words; empty where none did."""
+        self.killed_outside = False
+        """The jailer itself was killed, which nobody inside can do."""
         os.set_blocking(report, False)
 
     @property
@@ -376,6 +383,7 @@ class Jailed:
         if self._status is None:
             # The jailer was killed itself. What lies in a namespace has gone with it; a group may have been left.
             self._end_group()
+            self.killed_outside = self._life >= 0
             code = self._process.returncode
             self._status = code if code is not None and code < 0 else -signal.SIGKILL
         return self._status

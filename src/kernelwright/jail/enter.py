@@ -38,6 +38,7 @@ SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
 SYS_MOUNT_SETATTR, SYS_LANDLOCK = 442, 444
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+ADDR_NO_RANDOMIZE = 0x40000
 UNUSABLE = 125
 """The status of a jail that could not be put up."""
 LEAST_PIDS = 301
@@ -240,6 +241,8 @@ def become(spec: dict[str, Any], report: int) -> None:
         for which, most in spec["limits"]:
             _limit(which, most)
         drop_rights()
+        if spec["fixed_addresses"]:
+            checked("personality", libc.personality(ctypes.c_ulong(ADDR_NO_RANDOMIZE)))
         if spec["landlock"]:
             landlock(*spec["landlock"])
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):

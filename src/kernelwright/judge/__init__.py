@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,14 +18,18 @@ from types import TracebackType
 from typing import Any
 
 from kernelwright import environment
-from kernelwright.errors import SourceError, WorkerDied
+from kernelwright.errors import KernelwrightError, SourceError, UserError, WorkerDied
 from kernelwright.judge import conditions
-from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN
+from kernelwright.judge.device.pool import DeviceWorkers
+from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN, policies_for
 from kernelwright.languages import Builder, build_program
+from kernelwright.languages.checked import CHECKERS
+from kernelwright.languages.hardware import find_compiler
 from kernelwright.process import DeadlineExceeded, Worker
 from kernelwright.types import (
     Artifact,
     Candidate,
+    Check,
     Failure,
     Judgement,
     Measurement,
@@ -32,13 +37,21 @@ from kernelwright.types import (
     Problem,
     Record,
     Target,
+    Verdict,
     digest,
+    replace,
 )
 
-__all__ = ["MEASURE", "POLICIES", "REPORT", "SCREEN", "Judge", "judge"]
+__all__ = ["MEASURE", "POLICIES", "REPORT", "SCREEN", "Judge", "judge", "policies_for"]
 
 WORKER = "kernelwright.judge.worker"
 RUNNER_FLAGS = ("-fopenmp", "-fPIE", "-pie", "-Wl,-z,relro,-z,now", "-ldl", "-lm")
+CHECKED_FLAGS = {
+    checker: (f"-fsanitize={checker}", *teams, "-rdynamic", "-pthread", "-ldl", "-g")
+    for checker, teams in (("address", ("-fopenmp",)), ("undefined", ("-fopenmp",)), ("thread", ("-DKW_TEAMS",)))
+}
+CHECKER_DEADLINE_S = 60.0
+"""All calls of one checked build; checkers slow a kernel down by a factor of two to twenty."""
 OPEN_DEADLINE_S = 600.0
 PREPARE_DEADLINE_S = 1800.0
 """Four torch.compile modes may have to be compiled the first time."""
@@ -61,21 +74,41 @@ class Judge:
     """
 
     def __init__(self, problem: Problem, target: Target, *, on_event: Callable[[Any], None] | None = None) -> None:
+        if target.kind == "cuda" and (problem.axes or problem.gradients):
+            what = "sizes that vary" if problem.axes else "gradients"
+            raise UserError(f"{problem.name} has {what}, which are judged on the CPU only", "use --device cpu")
         self.problem, self.target = problem, target
         self._on_event = on_event
-        self._program: Path = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)
+        self._device = DeviceWorkers(on_event=on_event) if target.kind == "cuda" else None
+        self._program: Path | None = None
+        if self._device is None:
+            self._program = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)
         self._builder = Builder(target)
         self._worker: Worker | None = None
+        self._opened = False
         self._prepared: set[str] = set()
 
+    def turn_to(self, problem: Problem) -> None:
+        """Makes this the session of another problem. Its processes stay: starting them anew takes seconds."""
+        if problem != self.problem:
+            self.problem, self._opened = problem, False
+            self._prepared.clear()
+
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
-        """Yields one record for each candidate, in order. All are built before the first is timed."""
+        """Yields one record for each candidate, in order. All are built before the first is run.
+
+        What candidates share and `prepare` did not make is made when the first candidate comes so far, so that
+        one that does not compile, or is wrong on the first draw, is told at once.
+        """
         started = time.monotonic()
         built = self._builder.build(self.problem, candidates)
         build_s = (time.monotonic() - started) / max(1, len(candidates))
         for candidate, artifact in zip(candidates, built, strict=True):
             begun = time.monotonic()
             outcome = artifact if isinstance(artifact, Failure) else self._examine(candidate, artifact, policy)
+            checked = policy.memory_checkers and self._device is None  # a device worker has its own checkers
+            if checked and isinstance(outcome, Judgement) and outcome.verdict.passed:
+                outcome = self._check_memory(candidate, outcome, policy)
             yield Record(
                 problem=digest(self.problem),
                 candidate=digest(candidate),
@@ -100,18 +133,27 @@ class Judge:
         self._ready(policy)
 
     def _examine(self, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:
+        if candidate.language == "python" and (self.problem.axes or self.problem.gradients):
+            message = "Python candidates are judged at fixed sizes and without gradients only; give a kernel file"
+            return Failure(stage="judge", kind="unsupported", message=message)
         for _ in range(ATTEMPTS):
-            worker = self._ready(policy)
+            # A device's worker and one that watches Python keep deadlines of their own: all is made ready for them.
+            at_once = self._device is None and candidate.language != "python"
+            worker = self._open() if at_once else self._ready(policy)
+            preparing_s = 0.0 if digest(policy) in self._prepared else PREPARE_DEADLINE_S
             try:
-                outcome: Failure | Judgement = worker.request(
+                outcome = worker.request(
                     "judge",
                     candidate=candidate,
                     artifact=artifact,
                     policy=policy,
-                    deadline_s=policy.deadline_s + MARGIN_S,
+                    deadline_s=policy.deadline_s + MARGIN_S + preparing_s,
                     on_event=self._on_event,
                 )
-                return outcome
+                judged = self._outcome(outcome)
+                if isinstance(judged, Judgement) and judged.verdict.passed:
+                    self._prepared.add(digest(policy))
+                return judged
             except DeadlineExceeded as error:
                 self._drop_worker()
                 return Failure(stage="judge", kind="timeout", message=error.message)
@@ -121,16 +163,75 @@ class Judge:
                 failure = Failure(stage="judge", kind="crash", message=error.message)
         return failure
 
-    def _ready(self, policy: Policy) -> Worker:
+    def _check_memory(self, candidate: Candidate, judged: Judgement, policy: Policy) -> Judgement:
+        """Adds what the memory and race checkers say; a finding takes the times away."""
+        names = policy.memory_checkers
+        programs = {name: checked_program(name) for name in names}
+        usable = [name for name in names if isinstance(programs[name], Path)]
+        notes = [text for text in programs.values() if isinstance(text, str)]
+        checks: list[Check] = []
+        built = self._builder.build_checked(self.problem, candidate, usable)
+        for name, artifact in zip(usable, built, strict=True):
+            found = self._run_checker(candidate, name, artifact, str(programs[name]), policy)
+            if isinstance(found, str):
+                notes.append(found)
+            else:
+                checks.append(found)
+        verdict = Verdict(checks=(*judged.verdict.checks, *checks))
+        judged = replace(judged, verdict=verdict, notes=(*judged.notes, *notes))
+        return judged if verdict.passed else replace(judged, measurements=(), comparisons=(), noise=None)
+
+    def _run_checker(
+        self, candidate: Candidate, checker: str, artifact: Artifact | Failure, program: str, policy: Policy
+    ) -> Check | str:
+        if isinstance(artifact, Failure):
+            text = f"it does not build with the checker: {artifact.message}"
+            return Check(name=checker, passed=False, evidence=text)
+        try:
+            found: Check | str = self._ready(policy).request(
+                "check_memory", candidate=candidate, checker=checker, artifact=artifact, program=program,
+                seconds=CHECKER_DEADLINE_S, deadline_s=CHECKER_DEADLINE_S + MARGIN_S,
+            )  # fmt: skip
+        except WorkerDied as error:
+            self._drop_worker()
+            return f"checker {checker}: {error.message}"
+        return found
+
+    def _outcome(self, answer: Any) -> Failure | Judgement:
+        """Takes a device worker's word for whether it can go on: only the offender may suffer from what it broke."""
+        if self._device is None:
+            outcome: Failure | Judgement = answer
+            return outcome
+        outcome, usable = answer
+        if not usable:
+            broken, self._worker = self._worker, None
+            self._drop_worker()
+            self._worker = self._device.take(broken)
+        return outcome
+
+    def _start(self) -> Worker:
+        if self._device is not None:
+            return self._device.take()
+        return Worker(WORKER, environment=self._environment())
+
+    def _open(self) -> Worker:
         if self._worker is None or not self._worker.alive:
             self._drop_worker()
-            self._worker = Worker(WORKER, environment=self._environment())
-            arguments = {"problem": self.problem, "target": self.target, "program": str(self._program)}
+            self._worker = self._start()
+        if not self._opened:
+            arguments: dict[str, Any] = {"problem": self.problem, "target": self.target}
+            if self._program is not None:
+                arguments["program"] = str(self._program)
             self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
-        if digest(policy) not in self._prepared:
-            self._make_ready(self._worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
-            self._prepared.add(digest(policy))
+            self._opened = True
         return self._worker
+
+    def _ready(self, policy: Policy) -> Worker:
+        worker = self._open()
+        if digest(policy) not in self._prepared:
+            self._make_ready(worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
+            self._prepared.add(digest(policy))
+        return worker
 
     def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> None:
         try:
@@ -151,12 +252,14 @@ class Judge:
     def _drop_worker(self) -> None:
         if self._worker is not None:
             self._worker.close()
-        self._worker = None
+        self._worker, self._opened = None, False
         self._prepared.clear()
 
     def close(self) -> None:
-        """Ends the worker and the builder."""
+        """Ends the workers and the builder."""
         self._drop_worker()
+        if self._device is not None:
+            self._device.close()
         self._builder.close()
 
     def __enter__(self) -> Judge:
@@ -167,6 +270,19 @@ class Judge:
     ) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.close()
+
+
+@functools.cache
+def checked_program(checker: str) -> Path | str:
+    """Returns the program that runs builds with a checker in them, or a note on why there is none."""
+    if checker not in CHECKERS:
+        return f"checker {checker}: there is none of this name for the CPU"
+    if checker == "thread" and find_compiler().name.startswith("clang"):
+        return "checker thread: it needs g++, whose teams of threads it knows"
+    try:
+        return build_program(Path(__file__).with_name("checked_runner.cpp"), flags=CHECKED_FLAGS[checker])
+    except KernelwrightError as error:
+        return f"checker {checker}: the compiler brings none: {error.message[:300]}"
 
 
 def judge(problem: Problem, candidate: Candidate, target: Target, policy: Policy) -> Record:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -117,21 +117,26 @@ def make_baseline(
     Raises:
         KernelwrightError: for an unknown name.
     """
-    arguments = [reference.arguments_with(tensors) for tensors in inputs]
+    # Plain problems are called with the full arguments, prepared beforehand; gradients go through the reference.
+    plain = not problem.gradients
+    arguments = [reference.arguments_with(tensors) if plain else tuple(tensors) for tensors in inputs]
     if name != EAGER and not name.startswith(COMPILE):
         raise KernelwrightError(f"unknown baseline {name!r}", f"known are {EAGER} and {COMPILE}MODE")
-    module = sharing_module(load_problem(problem), parameters)
+    own = load_problem(problem)
+    module = sharing_module(own, parameters)
+    if not plain:
+        own.make_inputs(0)  # so that it knows the arguments that are no tensors
     if name == EAGER:
-        made = Baseline(name, module, arguments, threads)
+        made = Baseline(name, module if plain else own.caller(module), arguments, threads)
         made.settle(range(len(arguments)))
         return made
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compiled = torch.compile(module, mode=name.removeprefix(COMPILE), dynamic=False)
-            made = Baseline(name, compiled, arguments, threads)
+            compiled: Any = torch.compile(module, mode=name.removeprefix(COMPILE), dynamic=False)
+            made = Baseline(name, compiled if plain else own.caller(compiled), arguments, threads)
             made.settle(range(len(arguments)))
-            reason = _disagreement(made, eager) if eager else ""
+            reason = disagreement(made, eager) if eager else ""
     except Exception as error:  # noqa: BLE001  (a compiler may fail in any way; it is said, not hidden)
         lines = str(error).strip().splitlines() or [""]
         return Unavailable(name, f"{type(error).__name__}: {lines[0][:300]}")
@@ -143,6 +148,8 @@ def make_baseline(
 def sharing_module(reference: Reference, parameters: Sequence[torch.Tensor]) -> torch.nn.Module:
     """Returns a new module whose parameters and buffers are the given memory."""
     module = reference.make_module(0)
+    if parameters:
+        module.to(parameters[0].device)
     for (path, tensor), memory in zip(state_of(module), parameters, strict=True):
         if isinstance(tensor, torch.nn.Parameter):
             tensor.data = memory
@@ -152,7 +159,18 @@ def sharing_module(reference: Reference, parameters: Sequence[torch.Tensor]) -> 
     return module
 
 
-def _disagreement(made: Baseline, eager: Baseline) -> str:
+class Answering(Protocol):
+    """A baseline whose answer can be looked at.
+
+    **Covers**: the outputs on a slot. **Does not cover**: time.
+    """
+
+    def outputs(self, slot: int) -> tuple[torch.Tensor, ...]:
+        """Returns the outputs of a call on a slot's present contents."""
+
+
+def disagreement(made: Answering, eager: Answering) -> str:
+    """Returns how a baseline's answer differs from eager's, empty where it does not."""
     for ours, theirs in zip(made.outputs(0), eager.outputs(0), strict=True):
         if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
             return "its outputs have another shape or dtype than eager's"

@@ -1,42 +1,51 @@
 """What is put in: families of input values, parameter values, and fresh contents for timed rounds.
 
 A family replaces the values of tensors that hold free numbers; integers, booleans and floats with a
-structure of their own (masks, tables with few distinct values) stay as the reference draws them.
+structure of their own (masks, tables with few distinct values) have families of their own (structured.py).
 
-Covers: precision that only shows on odd values, cancellation, coherent rounding (`constant`, `powers`),
-    overflow of squares and exponentials (`large`), masks by sign, order of a running maximum
-    (`ascending`), rows of different scale (`rows`), NaN and infinities (`nonfinite`).
+Covers: precision that only shows on odd values, cancellation (`shifted`), coherent rounding (`constant`,
+    `powers`), overflow of squares and exponentials (`large`), functions that hold near zero only (`huge`,
+    `tiny`), masks by sign, order of a running maximum (`ascending`), rows of different scale (`rows`), rows
+    that one element decides (`spikes`), sums of small integers, which are exact in any order (`exact`), NaN
+    and infinities (`nonfinite`).
 Does not cover: values outside a tensor's declared range; relations between tensors that only the
     reference's own generator knows (family `given` keeps them).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 
-from kernelwright.reference_program import DTYPES
-from kernelwright.types import TensorSpec
+from kernelwright.judge.structured import STRUCTURED, Mixer, Structure, fill, observe
+from kernelwright.reference_program import DTYPES, mostly_distinct
+from kernelwright.types import TensorSpec, replace
 
 NONFINITE = "nonfinite"
+EXACT = "exact"
+HUGE = "huge"
+CEILINGS = (1e7, 1e5, 1e3)
+"""Largest magnitudes of family `huge`; the largest at which the reference stays finite is used."""
 MASKED_FROM = 8
 """Rows of a tensor from which on some are masked in family `nonfinite`."""
-DISTINCT_SAMPLE = 1024
 NOISE_SHIFTS = 1 << 14
 WILD = 200.0
 """A number whose exponential overflows."""
 KINDS = ("plain", "wild", "nan", "plain", "wild", "plain", "wild", "plain")
 """What each eight slots of a timed round hold, in random order: few calls of a candidate see every kind."""
+RESEMBLANCES = ("none", "part", "part", "part", "part", "nearly", "nearly")
+"""How a slot's tensor comes from the slot refreshed before it: not at all, but for a part, or but for little."""
 Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
 
 def _normal(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    return torch.randn(shape, generator=g)
+    return torch.randn(shape, generator=g, device=g.device)
 
 
 def _unit(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    return torch.rand(shape, generator=g)
+    return torch.rand(shape, generator=g, device=g.device)
 
 
 def _heavy(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
@@ -49,16 +58,16 @@ def _constant(shape: tuple[int, ...], g: torch.Generator, index: int = 0) -> tor
     # amounts that differ between tensors, and every second tensor is of magnitude 1 to 2: so the errors of two
     # tensors never cancel in their sum or difference, whatever the signs (least when 0.45 meets 0.2).
     odd = index % 2
-    steps = torch.randint(1, 127, (1,), generator=g) / 128
+    steps = torch.randint(1, 127, (1,), generator=g, device=g.device) / 128
     off = (3 + (0.2 if odd else 0.45)) / 1024 * _sign(g)
-    scale = 1.0 if odd else 2.0 ** torch.randint(0, 2, (1,), generator=g)
+    scale = 1.0 if odd else 2.0 ** torch.randint(0, 2, (1,), generator=g, device=g.device)
     return (1 + steps + off) * scale * _sign(g) * (1.0 + 2.0**-16 * _normal(shape, g))
 
 
 def _powers(shape: tuple[int, ...], g: torch.Generator, index: int, seed: int) -> torch.Tensor:
     # Powers of two change no rounding, so that errors still add up where nothing looks constant. Tensors of one
     # shape have the same ones in the same places: their sums and differences round alike as well.
-    steps = torch.randint(-2, 1, shape, generator=torch.Generator().manual_seed(seed))
+    steps = torch.randint(-2, 1, shape, generator=torch.Generator(g.device).manual_seed(seed), device=g.device)
     return torch.ldexp(_constant(shape, g, index), steps)
 
 
@@ -76,31 +85,82 @@ def _outliers(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     flat = drawn.view(-1)
     late = flat[len(flat) * 3 // 4 :]
     count = max(1, len(late) // 2000)
-    late[torch.randint(0, len(late), (count,), generator=g)] = 50.0 * torch.sign(_normal((count,), g))
+    late[torch.randint(0, len(late), (count,), generator=g, device=g.device)] = 50.0 * torch.sign(_normal((count,), g))
     flat[-1] = 60.0
     return drawn
 
 
+def _huge(shape: tuple[int, ...], g: torch.Generator, ceiling: float = CEILINGS[0]) -> torch.Tensor:
+    # Every magnitude from one to the ceiling is as frequent as any other.
+    return torch.sign(_normal(shape, g)) * ceiling ** _unit(shape, g)
+
+
+def _tiny(shape: tuple[int, ...], g: torch.Generator, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    # Down to a few times the smallest normal number. Not below it: flushing subnormal numbers is no fault.
+    low = math.log2(torch.finfo(dtype).tiny) + 3
+    high = max(low + 4, low / 2)
+    return torch.sign(_normal(shape, g)).double() * 2.0 ** (low + (high - low) * _unit(shape, g).double())
+
+
+def _shifted(shape: tuple[int, ...], g: torch.Generator, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    # A mean a thousand times the spread: what the difference of two large sums leaves is not enough.
+    centre = 1000.0 * (1.0 + _unit((*shape[:-1], 1) if shape else (), g)) * _sign(g)
+    return centre * (1.0 + max(2.0**-10, 8.0 * torch.finfo(dtype).eps) * _normal(shape, g))
+
+
 def _rows(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
-    scales = 10.0 ** (4.0 * _unit((*shape[:-1], 1), g) - 2.0) if shape else torch.ones(())
+    scales = 10.0 ** (4.0 * _unit((*shape[:-1], 1), g) - 2.0) if shape else torch.ones((), device=g.device)
     return _normal(shape, g) * scales
+
+
+def _spikes(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    # Rows far below zero, and rows in which one element alone decides: the first, the last, or any. A maximum that
+    # starts at zero, or leaves an end out, is harmless everywhere else.
+    if not shape or not math.prod(shape):
+        return _normal(shape, g)
+    drawn = _normal(shape, g)
+    rows, columns = drawn.view(-1, shape[-1]), shape[-1]
+    form = torch.randperm(len(rows), generator=g, device=g.device) % 4
+    rows[form == 0] -= WILD
+    rows[form == 1, 0] = WILD
+    rows[form == 2, columns - 1] = WILD
+    any_place = torch.randint(0, columns, (len(rows),), generator=g, device=g.device)
+    rows[form == 3, any_place[form == 3]] = WILD
+    return drawn
 
 
 def _ascending(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     return torch.sort(4.0 * _normal(shape, g), dim=-1).values if shape else _normal(shape, g)
 
 
+def _place_nans(rows: torch.Tensor, chosen: Sequence[int], g: torch.Generator) -> None:
+    # Several in one row, of which the first counts; and one right behind a running maximum, on the diagonal, where
+    # the wrong one of two indices finds it as well.
+    columns = rows.shape[1]
+    for row in chosen[:-1]:
+        rows[row, torch.randint(0, columns, (3,), generator=g, device=g.device)] = float("nan")
+    rows[chosen[-1]] = rows[chosen[-1]].nan_to_num(0.0).sort().values
+    rows[chosen[-1], chosen[-1] % columns] = float("nan")
+
+
 def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     drawn = _normal(shape, g)
-    flat = drawn.view(-1)
-    for bad in (float("nan"), float("inf"), float("-inf")):
-        flat[int(torch.randint(0, len(flat), (1,), generator=g))] = bad
     rows = drawn.reshape(-1, shape[-1]) if shape else drawn.reshape(1, 1)
+    hidden = -1
     if len(rows) >= MASKED_FROM:
         # As masks leave them: rows that begin with minus infinity, and one that holds nothing else.
-        masked = torch.randperm(len(rows), generator=g)[:4]
-        rows[masked[:3], 0] = float("-inf")
-        rows[masked[3]] = float("-inf")
+        order = torch.randperm(len(rows), generator=g, device=g.device)
+        rows[order[:3], 0] = float("-inf")
+        rows[order[3]] = float("-inf")
+        hidden = int(order[3])
+        _place_nans(rows, order[4:7].tolist(), g)
+    flat, taken = drawn.view(-1), set[int]()
+    # Not in the hidden row and no two in one place, or some draws would hold no NaN.
+    while len(taken) < min(3, len(flat)):
+        place = int(torch.randint(0, len(flat), (1,), generator=g, device=g.device))
+        if place not in taken and place // rows.shape[1] != hidden:
+            flat[place] = (float("nan"), float("inf"), float("-inf"))[len(taken)]
+            taken.add(place)
     return drawn
 
 
@@ -112,12 +172,17 @@ VALUES: dict[str, Values] = {
     "heavy": _heavy,
     "positive": lambda shape, g: 0.5 + _unit(shape, g),
     "negative": lambda shape, g: -0.5 - _unit(shape, g),
-    "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g).float(),
+    "integers": lambda shape, g: torch.randint(-4, 5, shape, generator=g, device=g.device).float(),
+    EXACT: lambda shape, g: torch.randint(-1, 2, shape, generator=g, device=g.device).float(),
+    HUGE: _huge,
+    "tiny": _tiny,
+    "shifted": _shifted,
     "constant": _constant,
     "powers": lambda shape, g: _powers(shape, g, 0, 0),
     "zeros": _zeros,
     "outliers": _outliers,
     "rows": _rows,
+    "spikes": _spikes,
     "ascending": _ascending,
     NONFINITE: _nonfinite,
 }
@@ -125,27 +190,68 @@ VALUES: dict[str, Values] = {
 
 def is_free(spec: TensorSpec, drawn: torch.Tensor) -> bool:
     """Tells whether a drawn tensor holds free numbers: floating, finite, and mostly distinct."""
-    if not drawn.is_floating_point() or not drawn.numel():
-        return False
-    flat = drawn.reshape(-1)
-    sample = flat[torch.linspace(0, len(flat) - 1, min(len(flat), DISTINCT_SAMPLE), dtype=torch.float64).long()]
-    # bfloat16 has few distinct values near 1, so that a quarter is already many.
-    return bool(sample.isfinite().all()) and len(set(sample.tolist())) * 4 >= len(sample)
+    return mostly_distinct(drawn)
+
+
+def observed(
+    specs: Sequence[TensorSpec], draws: Sequence[Sequence[torch.Tensor]], others: Sequence[TensorSpec] = ()
+) -> tuple[Structure | None, ...]:
+    """Returns what several draws show of each tensor without free numbers (structured.py), None for the others."""
+    sizes = {size for spec in (*specs, *others) for size in spec.shape}
+    return tuple(
+        observe(spec, tensors, free=is_free(spec, tensors[0]), sizes=sizes)
+        for spec, tensors in zip(specs, zip(*draws, strict=True), strict=True)
+    )
+
+
+def fill_structured(
+    family: str, structures: Sequence[Structure | None], given: Sequence[torch.Tensor], seed: int
+) -> tuple[torch.Tensor, ...] | None:
+    """Returns the inputs of a structured family; None where no tensor would be another."""
+    generator = torch.Generator().manual_seed(seed)
+    made = [
+        fill(family, tensor, structure, generator) if structure else None
+        for structure, tensor in zip(structures, given, strict=True)
+    ]
+    if all(tensor is None for tensor in made):
+        return None
+    return tuple(old if new is None else new for old, new in zip(given, made, strict=True))
+
+
+def within_seen(specs: Sequence[TensorSpec], given: Sequence[torch.Tensor]) -> tuple[TensorSpec, ...]:
+    """Returns specs whose free tensors are limited to the range of a draw: what every reference accepts."""
+    return tuple(
+        replace(spec, low=float(tensor.min()), high=float(tensor.max()))
+        if is_free(spec, tensor) and not _is_limited(spec)
+        else spec
+        for spec, tensor in zip(specs, given, strict=True)
+    )
 
 
 def fill_family(
-    family: str, specs: Sequence[TensorSpec], given: Sequence[torch.Tensor], seed: int
+    family: str,
+    specs: Sequence[TensorSpec],
+    given: Sequence[torch.Tensor],
+    seed: int,
+    *,
+    ceiling: float = CEILINGS[0],
 ) -> tuple[torch.Tensor, ...] | None:
     """Returns the inputs of a family, made from the reference's own draw; None where it does not apply.
 
-    It does not apply where no input is free: then every family would be the same.
+    It does not apply where no input is free: then every family would be the same. `ceiling` is the
+    largest magnitude of family `huge`.
     """
     if family == "given":
         return tuple(given)
+    if family in STRUCTURED:
+        # What one draw shows is less than what several do (Draws looks at those), but never too much.
+        near = [tensor.cpu() for tensor in given]
+        varied = fill_structured(family, observed(specs, [near]), near, seed)
+        return None if varied is None else tuple(t.to(g.device) for t, g in zip(varied, given, strict=True))
     free = [is_free(spec, tensor) for spec, tensor in zip(specs, given, strict=True)]
     if not any(free):
         return None
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(given[0].device).manual_seed(seed)
     made = []
     for index, (spec, tensor, change) in enumerate(zip(specs, given, free, strict=True)):
         if not change:
@@ -155,6 +261,10 @@ def fill_family(
             drawn = _constant(spec.shape, generator, index)
         elif family == "powers":
             drawn = _powers(spec.shape, generator, index, seed)
+        elif family == HUGE:
+            drawn = _huge(spec.shape, generator, min(ceiling, torch.finfo(DTYPES[spec.dtype]).max / 4))
+        elif family in ("tiny", "shifted"):
+            drawn = (_tiny if family == "tiny" else _shifted)(spec.shape, generator, DTYPES[spec.dtype])
         else:
             drawn = VALUES[family](spec.shape, generator)
         made.append(_limited(drawn, spec, family).to(DTYPES[spec.dtype]))
@@ -164,7 +274,7 @@ def fill_family(
 def _limited(drawn: torch.Tensor, spec: TensorSpec, family: str) -> torch.Tensor:
     if spec.low is None and spec.high is None:
         return drawn
-    if spec.low is not None and spec.high is not None and family not in (NONFINITE, "zeros", "integers"):
+    if spec.low is not None and spec.high is not None and family not in (NONFINITE, "zeros", "integers", EXACT):
         # Folded, not cut: most values of a wide family would sit on the limits otherwise.
         width = spec.high - spec.low
         phase = torch.remainder(drawn - spec.low, 2 * width)
@@ -173,6 +283,15 @@ def _limited(drawn: torch.Tensor, spec: TensorSpec, family: str) -> torch.Tensor
 
 
 # -------------------------------------------------------------------------------------------------- parameters
+
+
+def exact_parameters(specs: Sequence[TensorSpec], drawn: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
+    """Returns drawn parameters with free numbers replaced by small integers, for family `exact`."""
+    g = torch.Generator().manual_seed(seed)
+    return tuple(
+        torch.randint(-1, 2, tensor.shape, generator=g).to(tensor.dtype) if is_free(spec, tensor) else tensor
+        for spec, tensor in zip(specs, drawn, strict=True)
+    )
 
 
 def draw_parameters(
@@ -185,7 +304,7 @@ def draw_parameters(
     always drawn, so that it cannot be left out of a computation; variances stay positive.
     Integers, booleans, single numbers and tables (buffers with several values) stay as they are.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(initial[0].device if initial else "cpu").manual_seed(seed)
     return tuple(_parameter(spec, tensor, style % 3, generator) for spec, tensor in zip(specs, initial, strict=True))
 
 
@@ -235,9 +354,11 @@ class Refresher:
 
     A slot gets one of a few draws of the reference's own inputs, each element of a free tensor
     multiplied by a factor of its own. So neither an answer kept from earlier calls is right, nor a
-    multiple of it. Some slots are of another kind: a few elements wild, or one a NaN (`KINDS`), so that
-    what only ordinary numbers can do without is missed here as well. Integers and tables are exchanged
-    between slots as whole draws. Parameters change in part at times: one that has stayed says nothing about the others.
+    multiple of it. Most slots equal another one in part, which is called in the same round: what is kept by a
+    part of the contents is wrong there. Some slots are of another kind: a few elements wild, or one a NaN
+    (`KINDS`), so that what only ordinary numbers can do without is missed here as well. Integers and masks are
+    mixed anew (structured.Mixer). Parameters change in part at times: one that has stayed says nothing about the
+    others.
     """
 
     def __init__(
@@ -255,6 +376,8 @@ class Refresher:
         self._rng = torch.Generator().manual_seed(seed)
         self._noise: dict[torch.dtype, torch.Tensor] = {}
         self._turn = 0
+        self.mixer = Mixer(observed(specs, draws), draws, self._rng)
+        """For tensors without free numbers; the session says whether the reference accepts its contents."""
         self.wild = False
         """Whether slots may hold wild elements; the session says so where the reference stands them."""
 
@@ -270,17 +393,26 @@ class Refresher:
             for index, spec in enumerate(self._specs)
             if self._free[index] and not _is_limited(spec) and self._draws[0][index].numel()
         ]
+        several = [index for index, free in enumerate(self._free) if free]
         for position, tensors in enumerate(slots):
+            # Of several tensors one often stays, wild elements and all: what is kept for one of them alone is wrong.
+            chance = int(torch.randint(0, 2 * max(1, len(several)), (), generator=self._rng))
+            same = several[chance] if position and len(several) > 1 and chance < len(several) else -1
             for index, tensor in enumerate(tensors):
                 source = self._draws[which[position]][index]
                 if self._free[index]:
                     self._refresh_free(source, self._specs[index], tensor)
+                    if index == same:
+                        tensor.copy_(slots[position - 1][index])
+                    elif position:
+                        self._resemble(slots[position - 1][index], tensor)
                 else:
-                    tensor.copy_(source)
+                    self.mixer.write(index, which[position], tensor)
             if not marked or (kinds[position] == "wild" and not self.wild):
                 kinds[position] = "plain"
             if kinds[position] != "plain":
-                self._mark(kinds[position], [tensors[index] for index in marked])
+                others = [index for index in marked if index != same] or marked
+                self._mark(kinds[position], [tensors[index] for index in others])
         return kinds
 
     def _refresh_free(self, source: torch.Tensor, spec: TensorSpec, into: torch.Tensor) -> None:
@@ -290,6 +422,21 @@ class Refresher:
         flat[places[:4]] = flat[places[4:]]
         if _is_limited(spec):
             into.clamp_(min=spec.low, max=spec.high)
+
+    def _resemble(self, other: torch.Tensor, tensor: torch.Tensor) -> None:
+        """Makes a tensor mostly equal to another slot's: an answer kept by a part of its contents is then wrong."""
+        kind = int(torch.randint(0, len(RESEMBLANCES), (), generator=self._rng))
+        count = tensor.numel()
+        if RESEMBLANCES[kind] == "none":
+            return
+        ends = torch.randint(0, count + 1, (2,), generator=self._rng).tolist()
+        first, end = min(ends), max(ends)
+        if RESEMBLANCES[kind] == "nearly":
+            end = min(count, first + int(count ** float(_unit((), self._rng))))
+        mine, theirs = tensor.view(-1), other.view(-1)
+        for kept in (slice(0, first), slice(end, count)):
+            # Wild elements and NaN are the other slot's own.
+            mine[kept] = torch.where(theirs[kept].abs() < WILD, theirs[kept], mine[kept])
 
     def _mark(self, kind: str, tensors: Sequence[torch.Tensor]) -> None:
         """Puts wild elements into some of a slot's tensors, or a NaN into one of them."""

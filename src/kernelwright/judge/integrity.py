@@ -16,12 +16,15 @@ import numpy as np
 import torch
 
 from kernelwright.judge.baselines import using_threads
-from kernelwright.judge.correctness import Bound, FloatBound, exponents, lowest_exponent
+from kernelwright.judge.correctness import Bound, FloatBound
+from kernelwright.judge.magnitudes import exponents, lowest_exponent
 from kernelwright.judge.runner import Block
 
 CLOCK_SLACK_NS = 400_000
 """What a command's way to the runner and back may take on a busy machine; 60,000 is usual on two idle cores."""
 CLOCK_SHARE = 0.03
+MOST_LATENCY_NS = 1_000_000
+"""How much of an empty command's usual time is added to the slack at most: more would let disturbed blocks count."""
 FLOOR_MARGIN = 2.0
 """A time is refused when it implies more than this multiple of the bandwidth that a plain sum reaches."""
 CHUNK_WORDS, CHUNKS = 1 << 17, 48
@@ -32,21 +35,31 @@ COMPARE_ALL = 1 << 18
 RUN_ELEMENTS = 1 << 15
 
 
-def clock_fault(block: Block) -> str | None:
-    """Returns how the runner's stamps and the judge's clock disagree, None when they agree.
-
-    The calls must lie within the command, follow one another, and leave no more of it unexplained
-    than the way there and back takes.
-    """
+def forgery(block: Block) -> str | None:
+    """Returns why no clock can have given these stamps, None when one can: no machine is busy enough for that."""
     if not len(block.starts):
         return None
-    elapsed = block.received - block.sent
     if block.starts[0] < block.sent or block.ends[-1] > block.received:
         return "stamps lie outside the command they belong to"
     if bool((block.ends < block.starts).any()) or bool((block.starts[1:] < block.ends[:-1]).any()):
         return "stamps run backwards"
+    return None
+
+
+def clock_fault(block: Block, latency_ns: float = 0.0) -> str | None:
+    """Returns how the runner's stamps and the judge's clock disagree, None when they agree.
+
+    The calls must lie within the command, follow one another, and leave no more of it unexplained
+    than the way there and back takes, which on a busy machine is more: `latency_ns` is its usual time.
+    """
+    if not len(block.starts):
+        return None
+    if forged := forgery(block):
+        return forged
+    elapsed = block.received - block.sent
     explained = int((block.ends - block.starts).sum())
-    if elapsed - explained > CLOCK_SLACK_NS + CLOCK_SHARE * elapsed:
+    slack = CLOCK_SLACK_NS + min(latency_ns, MOST_LATENCY_NS)
+    if elapsed - explained > slack + CLOCK_SHARE * elapsed:
         return f"the judge's clock saw {elapsed / 1e3:.0f} µs, of which the stamps explain {explained / 1e3:.0f} µs"
     return None
 

@@ -2,12 +2,15 @@
 
 SCREEN   sorts a search's candidates: a few families, few rounds, eager only
 MEASURE  decides between the best of them: all families once, more rounds, eager only
-REPORT   what may be published: all families twice, every baseline, at least thirty rounds
+REPORT   what may be published: all families twice, every baseline, at least thirty rounds, and the
+         memory and race checkers
+
+On a GPU the same three have the device's baselines, shorter blocks and its memory checkers (`policies_for`).
 """
 
 from __future__ import annotations
 
-from kernelwright.types import Policy
+from kernelwright.types import Policy, Target, replace
 
 FAMILIES = (
     "given",
@@ -24,23 +27,37 @@ FAMILIES = (
     "zeros",
     "outliers",
     "rows",
+    "spikes",
     "ascending",
     "nonfinite",
+    "huge",
+    "tiny",
+    "shifted",
+    "exact",
+    "lowest",
+    "highest",
+    "sorted",
+    "permuted",
+    "repeated",
+    "sparse",
+    "dense",
+    "single",
 )
-"""Every input family, by the name that inputs.py knows it by."""
+"""Every input family, by the name that inputs.py or structured.py knows it by."""
 
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 BASELINES = ("eager", *(f"compile:{mode}" for mode in COMPILE_MODES))
 
 SCREEN = Policy(
     name="screen",
-    families=("given", "large", "negative", "constant", "integers", "rows", "nonfinite"),
+    families=("given", "large", "negative", "constant", "integers", "rows", "nonfinite", "highest", "permuted"),
     draws=1,
     baselines=("eager",),
     rounds=6,
     block_us=1500.0,
     deadline_s=30.0,
     call_deadline_s=5.0,
+    hidden_shapes=1,
 )
 MEASURE = Policy(
     name="measure",
@@ -50,6 +67,7 @@ MEASURE = Policy(
     rounds=20,
     block_us=3000.0,
     deadline_s=90.0,
+    hidden_shapes=3,
 )
 REPORT = Policy(
     name="report",
@@ -59,5 +77,32 @@ REPORT = Policy(
     rounds=32,
     block_us=5000.0,
     deadline_s=300.0,
+    hidden_shapes=6,
+    memory_checkers=("address", "undefined", "thread"),
 )
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in (SCREEN, MEASURE, REPORT)}
+
+DEVICE_BASELINES = (
+    "graph:eager",
+    "eager",
+    *(f"compile:{mode}" for mode in ("default", "reduce-overhead", "max-autotune")),
+)
+DEVICE_LIBRARIES = ("library:cublas", "library:cublaslt")
+"""Further baselines where the problem multiplies matrices."""
+DEVICE_CHECKERS = ("memcheck", "initcheck", "racecheck", "synccheck")
+DEVICE_SCREEN = replace(SCREEN, baselines=("graph:eager",), block_us=1000.0)
+DEVICE_MEASURE = replace(MEASURE, baselines=("graph:eager",), rounds=24, block_us=2000.0)
+DEVICE_REPORT = replace(
+    REPORT,
+    baselines=DEVICE_BASELINES,
+    rounds=32,
+    block_us=2000.0,
+    modes=("cold", "warm", "server"),
+    memory_checkers=DEVICE_CHECKERS,
+)
+DEVICE_POLICIES: dict[str, Policy] = {p.name: p for p in (DEVICE_SCREEN, DEVICE_MEASURE, DEVICE_REPORT)}
+
+
+def policies_for(target: Target) -> dict[str, Policy]:
+    """Returns screen, measure and report as they are on a target, by name."""
+    return POLICIES if target.kind == "cpu" else DEVICE_POLICIES

@@ -33,7 +33,11 @@ PLACE = struct.Struct("=3Q")
 HEADER = struct.Struct("=2I")
 FAULT_REST = struct.Struct("=2Q")
 BASES = struct.Struct("=3Q")
+AXES = struct.Struct("=8q")
 MAX_CALLS = 4096
+MOAT_BYTES = 1 << 28
+"""Addresses before and after each region that fault, as in runner.cpp."""
+KILLED = "killed"
 START_DEADLINE_S = 20.0
 MEMORY_BYTES = 256 << 20
 """What a candidate may allocate beyond its workspaces and four times its inputs and outputs."""
@@ -43,7 +47,10 @@ SYSTEM_CALLS = {
     "aarch64": {56: "openat", 63: "read", 64: "write", 129: "kill", 131: "tgkill", 178: "gettid", 198: "socket",
                 220: "clone", 221: "execve", 222: "mmap", 226: "mprotect", 435: "clone3"},
 }  # fmt: skip
-THREAD_CALLS = ("clone", "clone3")
+THREAD_CALLS = ("clone", "clone3", "mprotect")
+"""What starting a thread takes: the C library protects the end of its stack first."""
+PLAIN_SIGNALS = (signal.SIGILL, signal.SIGFPE)
+"""Their address is that of the code, which says nothing about memory."""
 ABORT_CALLS = ("gettid", "tgkill")
 """What abort() begins with."""
 
@@ -54,6 +61,10 @@ class RunnerStopped(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+class RunnerKilled(RunnerStopped):
+    """Somebody else ended the runner, which is no fault of its candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,7 @@ class Runner:
         threads: OpenMP threads of its pool.
         cpu_seconds: processor time after which the kernel ends it.
         call_deadline_s: how long one block may take.
+        axes: the sizes of the problem's dynamic axes, in their order.
 
     Raises:
         RunnerStopped: when the library cannot be loaded.
@@ -94,6 +106,7 @@ class Runner:
         threads: int,
         cpu_seconds: float,
         call_deadline_s: float,
+        axes: Sequence[int] = (),
     ) -> None:
         self._slots, self._workspaces, self._call_deadline_s = slots, workspaces, call_deadline_s
         to_read, self._control = os.pipe2(os.O_CLOEXEC)
@@ -101,6 +114,7 @@ class Runner:
         read_only = slots.input.read_only_fd()
         fds = (to_read, to_write, read_only, slots.output.fd, workspaces.region.fd, library_fd)
         self._bases = (0, 0, 0)
+        self._cpu_seconds = max(1, int(cpu_seconds))
         self._stopped = False
         own_cpus = os.sched_getaffinity(0)
         try:
@@ -121,17 +135,18 @@ class Runner:
             for fd in (to_read, to_write, read_only):
                 os.close(fd)
         try:
-            self._start(threads, cpu_seconds)
+            self._start(threads, axes)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, threads: int, cpu_seconds: float) -> None:
+    def _start(self, threads: int, axes: Sequence[int]) -> None:
         buffers = (*self._slots.buffers, *self._workspaces.buffers)
         sizes = [r.size for r in (self._slots.input, self._slots.output, self._workspaces.region)]
         memory = MEMORY_BYTES + 4 * self._slots.slot_bytes + (16 << 20) * threads
-        setup = SETUP.pack(MAGIC, threads, len(buffers), self._slots.count, *sizes, memory, max(1, int(cpu_seconds)))
-        self._send(setup + b"".join(PLACE.pack(b.region, b.offset, b.stride) for b in buffers))
+        setup = SETUP.pack(MAGIC, threads, len(buffers), self._slots.count, *sizes, memory, self._cpu_seconds)
+        places = b"".join(PLACE.pack(b.region, b.offset, b.stride) for b in buffers)
+        self._send(setup + places + AXES.pack(*axes, *[0] * (8 - len(axes))))
         deadline = time.monotonic() + START_DEADLINE_S
         self._expect(READY, deadline)
         self._bases = BASES.unpack(self._read(BASES.size, deadline))
@@ -211,33 +226,50 @@ class Runner:
         return int(count)
 
     def _ended(self) -> RunnerStopped:
+        used_s = self._processor_seconds()
         self.process.wait()
         code = self.process.returncode
-        if code == -signal.SIGXCPU or code == -signal.SIGKILL:
-            return RunnerStopped(_failure("timeout", "the kernel used up its processor time, or was killed"))
+        if code == -signal.SIGXCPU or (code == -signal.SIGKILL and used_s >= self._cpu_seconds):
+            return RunnerStopped(_failure("timeout", "the kernel used up its processor time"))
+        if code == -signal.SIGKILL:
+            return RunnerKilled(_failure(KILLED, "the runner was killed by something outside (out of memory?)"))
         if code < 0:
             return RunnerStopped(_failure("signal", f"the kernel ended its process by {signal.Signals(-code).name}"))
         return RunnerStopped(_failure("exit", f"the kernel ended its process with status {code}"))
+
+    def _processor_seconds(self) -> float:
+        """What the ended process has used; asked before it is waited for."""
+        with contextlib.suppress(ChildProcessError, OSError, ValueError, IndexError):
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return 0.0
 
     def _explain(self, number: int, address: int, call: int) -> Failure:
         if number == signal.SIGSYS:
             name = SYSTEM_CALLS.get(os.uname().machine, {}).get(call, f"number {call}")
             if name in THREAD_CALLS:
-                message = "the kernel started a thread or process; use one team size in all OpenMP regions"
+                message = f"the kernel started a thread or process ({name}); use one team size in all OpenMP regions"
                 return _failure("thread", message)
             if name in ABORT_CALLS:
                 return _failure("abort", "the kernel gave up: abort() or a failed assertion")
             return _failure("syscall", f"the kernel made a system call ({name}); it may only compute")
         name = signal.Signals(number).name
+        buffers = (*self._slots.buffers, *self._workspaces.buffers)
+        if number in PLAIN_SIGNALS:
+            what = "an illegal instruction" if number == signal.SIGILL else "a division of whole numbers by zero"
+            return _failure("signal", f"the kernel failed with {name}: {what}")
         regions = (self._slots.input, self._slots.output, self._workspaces.region)
         for base, region, title in zip(self._bases, regions, REGIONS, strict=True):
-            if base and base <= address < base + region.size:
-                where = _nearest((*self._slots.buffers, *self._workspaces.buffers), title, address - base)
+            offset = address - base
+            if base and 0 <= offset < region.size:
+                where = _nearest(buffers, title, offset)
                 if title == "input":
                     return _failure("input-written", f"the kernel wrote to its inputs ({where}); they are read-only")
                 return _failure("signal", f"the kernel failed with {name} at {where}")
-            if base and base - (1 << 16) <= address < base + region.size + (1 << 16):
-                return _failure("out-of-bounds", f"the kernel left the {title} memory ({name})")
+            if base and -MOAT_BYTES <= offset < region.size + MOAT_BYTES:
+                where = _outside(buffers, title, offset, self._slots.count)
+                return _failure("out-of-bounds", f"the kernel left the {title} memory: {name} {where}")
         hint = (
             " (a null pointer, perhaps from a failed allocation)" if address < 4096 and number == signal.SIGSEGV else ""
         )
@@ -275,6 +307,19 @@ def _failure(kind: str, message: str) -> Failure:
     return Failure(stage="run", kind=kind, message=message)
 
 
+def _outside(buffers: Sequence[Buffer], title: str, offset: int, slots: int) -> str:
+    """Where an address outside a region lies, relative to the region's nearest tensor."""
+    inside = [buffer for buffer in buffers if REGIONS[buffer.region] == title]
+    if not inside:
+        return f"at byte {offset}"
+    if offset < 0:
+        first = min(inside, key=lambda buffer: buffer.offset)
+        return f"{first.offset - offset} bytes before {first.name}"
+    last = max(inside, key=lambda buffer: buffer.offset + buffer.size)
+    end = last.offset + (slots - 1) * last.stride + last.size
+    return f"{offset - end} bytes after the end of {last.name}"
+
+
 def _nearest(buffers: Sequence[Buffer], title: str, offset: int) -> str:
     inside = [b for b in buffers if REGIONS[b.region] == title]
     for buffer in inside:
@@ -283,6 +328,9 @@ def _nearest(buffers: Sequence[Buffer], title: str, offset: int) -> str:
         within = relative - slot * buffer.stride
         if slot >= 0 and 0 <= within < buffer.size:
             return f"byte {within} of {buffer.name}"
-        if slot >= 0 and -GUARD_BYTES <= within < buffer.size + GUARD_BYTES:
-            return f"just outside {buffer.name}"
+        if slot >= 0 and buffer.size <= within < buffer.size + GUARD_BYTES:
+            return f"{within - buffer.size} bytes after the end of {buffer.name}"
+        before = buffer.stride - within if within > buffer.size else -within
+        if 0 < before <= GUARD_BYTES:
+            return f"{before} bytes before {buffer.name}"
     return f"byte {offset} of the {title} memory"

@@ -19,6 +19,9 @@ from kernelwright.types import Problem
 PROBES = 3
 """Output elements whose gradients are looked at: first, middle, last."""
 
+MORE_PLACES = 16
+"""Elements whose dependence is looked at where three of them differ."""
+
 
 class Sensitivity:
     """Gradients of one reference on one draw; every fact falls back to a safe value where there are none.
@@ -43,6 +46,11 @@ class Sensitivity:
         except SourceError:
             self._outputs = ()  # some references cannot be differentiated
 
+    @property
+    def usable(self) -> bool:
+        """Tells whether the reference accepted the inputs."""
+        return bool(self._outputs)
+
     def fan_in(self) -> tuple[float, ...]:
         """Returns for each output the largest number of elements that one of its elements depends on.
 
@@ -51,10 +59,15 @@ class Sensitivity:
         found = []
         for index, spec in enumerate(self._problem.outputs):
             most = max((math.prod(s.shape) for s in self._problem.inputs + self._problem.parameters), default=1)
-            counts = [0.0]
-            for place in {0, math.prod(spec.shape) // 2, math.prod(spec.shape) - 1}:
-                counts.append(self._depends_on(index, place))
-            found.append(max(1.0, max(counts) or most / max(1, math.prod(spec.shape))))
+            if self._problem.gradients:
+                # Where the backward pass has no gradient itself: rows are what is usually summed over.
+                most = max(most, math.prod(spec.shape) * max(max(s.shape, default=1) for s in self._problem.inputs))
+            last = math.prod(spec.shape) - 1
+            counts = [self._depends_on(index, place) for place in {0, (last + 1) // 2, last}]
+            if len(set(counts)) > 1 or 0.0 in counts:
+                # Elements differ, as behind a mask: what the first few depend on says little about the others.
+                counts += [self._depends_on(index, last * step // MORE_PLACES) for step in range(MORE_PLACES)]
+            found.append(max(1.0, max(counts, default=0.0) or most / max(1, math.prod(spec.shape))))
         return tuple(found)
 
     def must_move_bytes(self) -> int:
@@ -72,7 +85,7 @@ class Sensitivity:
     def _depends_on(self, index: int, place: int) -> float:
         if index >= len(self._outputs) or not self._outputs[index].requires_grad or place < 0:
             return 0.0
-        picked = torch.zeros_like(self._outputs[index])
+        picked = torch.zeros(self._outputs[index].shape, dtype=self._outputs[index].dtype)
         picked.view(-1)[place] = 1.0
         return float(sum(int(g.count_nonzero()) for g in self._gradients([self._outputs[index]], [picked])))
 

@@ -2,9 +2,10 @@
 
 Three regions. `input` holds the parameters once and every input once for each slot; the runner sees
 it read-only. `output` holds every output once for each slot. `workspace` holds a candidate's
-scratch memory and is made anew for each candidate. Guard bands are all one-bits, which is a NaN in
-every floating format and -1 or the largest value in every integer format, so that a read beyond a
-buffer shows in the answer and a write beyond it shows in the band.
+scratch memory and is made anew for each candidate. Guard bands are NaN in every floating format and
+-1 or a large value in every integer format, so that a read beyond a buffer shows in the answer and a
+write beyond it shows in the band. What may be written has another NaN than what is only read: a kernel
+that goes one too far copies the band behind its input into the band behind its output.
 
 Not here: what is written into the slots (inputs.py) and who calls what on them (timing.py).
 """
@@ -14,13 +15,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from kernelwright.errors import UserError
 from kernelwright.reference_program import DTYPES
+from kernelwright.sizes import evaluate
 from kernelwright.types import Problem, TensorSpec, Workspace
 
 ALIGNMENT = 64
@@ -28,7 +30,11 @@ GUARD_BYTES = 1024
 SKEW_BYTES = 192
 """Each buffer starts a little further into its page than the one before it, so that inputs and outputs do not
 share their low address bits (which would stall loads behind stores)."""
+GUARDS = (b"\xff\xff", b"\xfd\x7f", b"\xf9\xff")
+"""The pattern of each region's bands: NaN in every floating format, and all three different, so that what was read
+beyond one buffer never looks like an untouched band when it is written beyond another."""
 GUARD = 0xFF
+"""Every byte of the bands on a device, where they do not differ yet (device/arena.py)."""
 POISONS = (0xFF, 0x5A)
 """Two patterns: a NaN in every floating format, and an ordinary number."""
 MAX_SLOTS = 4096
@@ -54,13 +60,26 @@ class Region:
     """One block of shared memory."""
 
     def __init__(self, name: str, size: int) -> None:
+        self._guard = GUARDS[REGIONS.index(name)]
         self.size = _up(max(size, mmap.PAGESIZE), mmap.PAGESIZE)
         self.fd = os.memfd_create(f"kernelwright-{name}", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, self.size)
         self.map = mmap.mmap(self.fd, self.size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self.bytes = torch.frombuffer(self.map, dtype=torch.uint8)
         self.address = self.bytes.data_ptr()
-        self.bytes.fill_(GUARD)
+        self.guard_all()
+
+    def guard_all(self) -> None:
+        """Writes the bands' pattern over everything."""
+        words = self.bytes.view(torch.int16)
+        words.fill_(int.from_bytes(self._guard, "little", signed=True))
+
+    def first_broken(self, start: int, stop: int) -> tuple[int, int] | None:
+        """Returns the first and last byte of a band that were written, counted from its start; None where none was."""
+        band = self.bytes[start:stop]
+        expected = torch.tensor(list(self._guard), dtype=torch.uint8).repeat((stop - start) // 2 + 1)
+        broken = (band != expected[start % 2 :][: stop - start]).nonzero()
+        return (int(broken[0]), int(broken[-1])) if len(broken) else None
 
     def view(self, spec: TensorSpec, offset: int) -> torch.Tensor:
         """Returns a tensor of that spec over the memory at `offset`."""
@@ -85,10 +104,11 @@ class Region:
 class Slots:
     """The session's slots: `count` sets of inputs and outputs, and one set of parameters."""
 
-    def __init__(self, problem: Problem, *, cache_bytes: int, available_bytes: int) -> None:
+    def __init__(self, problem: Problem, *, cache_bytes: int, available_bytes: int, most: int | None = None) -> None:
         self.problem = problem
         self.slot_bytes = sum(bytes_of(s) for s in problem.inputs + problem.outputs)
-        self.count = slot_count(problem, cache_bytes=cache_bytes, available_bytes=available_bytes)
+        count = slot_count(problem, cache_bytes=cache_bytes, available_bytes=available_bytes)
+        self.count = count if most is None else min(count, most)
         self.cold = self.count * self.slot_bytes >= 2 * cache_bytes
         cursors = [0, 0]
         shared = _place(problem.parameters, 0, cursors, 1)
@@ -148,7 +168,7 @@ class Slots:
 
     def restore_guards(self) -> None:
         """Writes every band of the output region anew, after a candidate that broke some."""
-        self.output.bytes.fill_(GUARD)
+        self.output.guard_all()
 
     def close(self) -> None:
         """Gives the shared memory back."""
@@ -159,12 +179,13 @@ class Slots:
 class Workspaces:
     """One candidate's scratch memory: one set, whose contents are undefined before every call."""
 
-    def __init__(self, workspaces: Sequence[Workspace]) -> None:
+    def __init__(self, workspaces: Sequence[Workspace], axes: Mapping[str, int] | None = None) -> None:
         cursor, placed = 0, []
         for workspace in workspaces:
             offset = _up(cursor + GUARD_BYTES, ALIGNMENT)
-            placed.append(Buffer(workspace.name, 2, offset, 0, workspace.size_bytes, None))
-            cursor = offset + workspace.size_bytes + GUARD_BYTES
+            size = evaluate(workspace.size_bytes, axes or {})
+            placed.append(Buffer(workspace.name, 2, offset, 0, size, None))
+            cursor = offset + size + GUARD_BYTES
         self.buffers = tuple(placed)
         self.region = Region(REGIONS[2], cursor)
 
@@ -181,12 +202,10 @@ class Workspaces:
 def broken_band(region: Region, buffer: Buffer, slot: int) -> str | None:
     """Returns a description of the first written byte round a buffer, None when there is none."""
     start = buffer.offset + slot * buffer.stride
-    before = region.bytes[start - GUARD_BYTES : start]
-    after = region.bytes[start + buffer.size : start + buffer.size + GUARD_BYTES]
-    if not bool((before == GUARD).all()):
-        return f"{GUARD_BYTES - int((before != GUARD).nonzero()[-1])} bytes before {buffer.name}"
-    if not bool((after == GUARD).all()):
-        return f"{int((after != GUARD).nonzero()[0])} bytes after the end of {buffer.name}"
+    if before := region.first_broken(start - GUARD_BYTES, start):
+        return f"{GUARD_BYTES - before[1]} bytes before {buffer.name}"
+    if after := region.first_broken(start + buffer.size, start + buffer.size + GUARD_BYTES):
+        return f"{after[0]} bytes after the end of {buffer.name}"
     return None
 
 

@@ -7,7 +7,8 @@ are widened as well: they belong to how the reference computes, not to what it m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,16 +17,67 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelwright.reference_program import Reference, state_of
 
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
+TINY, HUGE = 1e-290, 1e300
 UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
 """Of the arithmetic that a dtype deserves: half-precision tensors are expected to be summed in float32."""
 
 
 class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While active, operators that would make or use narrow floating tensors use float64 instead."""
+    """While active, operators that would make or use narrow floating tensors use float64 instead.
+
+    A narrow tensor that an operator writes into (a constant of the reference's own) gets the result back.
+    """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = {key: _wide(item) for key, item in (kwargs or {}).items()}
-        return func(*(_wide(item) for item in args), **kwargs)
+        kwargs = kwargs or {}
+        wide_args, wide_kwargs = [_wide(item) for item in args], {key: _wide(item) for key, item in kwargs.items()}
+        result = func(*wide_args, **wide_kwargs)
+        for position, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            by_name = argument.kwarg_only or position >= len(args)
+            old = kwargs.get(argument.name) if by_name else args[position]
+            new = wide_kwargs.get(argument.name) if by_name else wide_args[position]
+            if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and old is not new:
+                old.copy_(new)
+                result = old if result is new else result
+        return result
+
+
+@contextmanager
+def wide_by_default() -> Iterator[None]:
+    """Lets `torch.zeros(n)` and the like make float64 tensors."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While active, every result is changed by a relative amount at random, as rounding would.
+
+    A backward pass subtracts numbers that are equal in exact arithmetic (a softmax whose row is one-hot): what a
+    right kernel leaves of them depends on its roundings, and no change of the inputs shows it.
+    """
+
+    def __init__(self, relative: float, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._relative = relative
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if any(returned.alias_info is not None for returned in func._schema.returns):
+            return result  # a view, or written in place: no new numbers
+        if isinstance(result, tuple | list):
+            return type(result)(nudge(t, self._relative, self._generator) if _is_wide(t) else t for t in result)
+        return nudge(result, self._relative, self._generator) if _is_wide(result) else result
+
+
+def _is_wide(item: object) -> bool:
+    return isinstance(item, torch.Tensor) and item.dtype is torch.float64
 
 
 def _wide(item: Any) -> Any:
@@ -58,11 +110,17 @@ class Truth:
         self._wide = reference.make_module(seed, torch.float64)
         self._own = reference.make_module(seed)
 
+    def to(self, device: torch.device) -> Truth:
+        """Moves both modules to a device; returns itself."""
+        self._wide.to(device)
+        self._own.to(device)
+        return self
+
     @torch.no_grad()
     def exact(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Returns the outputs in float64 (integers and booleans as they are)."""
         set_state(self._wide, parameters)
-        with Widened():  # type: ignore[no-untyped-call]
+        with wide_by_default(), Widened():  # type: ignore[no-untyped-call]
             outputs = self._reference.call(self._wide, [_fresh_wide(t) for t in inputs])
         return tuple(t.detach().contiguous() for t in outputs)
 
@@ -74,13 +132,48 @@ class Truth:
         return tuple(t.detach().clone(memory_format=torch.contiguous_format) for t in outputs)
 
     def nearby(
-        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], *, relative: float, seed: int
+        self,
+        inputs: Sequence[torch.Tensor],
+        parameters: Sequence[torch.Tensor],
+        *,
+        relative: float,
+        seed: int,
+        untied: bool = False,
     ) -> tuple[torch.Tensor, ...]:
-        """Returns the truth for inputs and parameters each changed by about one rounding."""
-        generator = torch.Generator().manual_seed(seed)
-        return self.exact(
-            [nudge(t, relative, generator) for t in inputs], [nudge(t, relative, generator) for t in parameters]
-        )
+        """Returns the truth for inputs and parameters each changed by about one rounding.
+
+        Of a backward pass the results in between as well (see Jittered).
+
+        Args:
+            inputs: of the reference.
+            parameters: of the reference.
+            relative: the size of a rounding; of the other sign, every change is the opposite one.
+            seed: of the changes.
+            untied: also tell zeros, infinities and NaN apart, which no relative change does.
+        """
+        device = next((t.device for t in (*inputs, *parameters)), torch.device("cpu"))
+        generator = torch.Generator(device).manual_seed(seed)
+        move = untie if untied else nudge
+        moved = [move(t, relative, generator) for t in inputs]
+        state = [move(t, relative, generator) for t in parameters]
+        if not self._reference.has_backward:
+            return self.exact(moved, state)
+        with Jittered(relative, seed):
+            return self.exact(moved, state)
+
+
+def untie(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
+    """Returns what `nudge` does, with zeros next to zero, infinities merely huge and NaN huger, all of them different.
+
+    For operators that leave the order of equals open: a NaN is the largest there.
+    """
+    moved = nudge(tensor, relative, generator)
+    if not tensor.is_floating_point() or bool((tensor.isfinite() & (tensor != 0)).all()):
+        return moved
+    apart = nudge(torch.ones_like(moved), math.copysign(2.0**-10, relative), generator)
+    moved = torch.where(tensor == 0, TINY * (apart - 1.0), moved)
+    moved = torch.where(tensor.isinf(), HUGE * tensor.sign().double() * apart, moved)
+    return torch.where(tensor.isnan(), 4.0 * HUGE * apart, moved)
 
 
 def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
@@ -91,7 +184,7 @@ def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> 
     """
     if not tensor.is_floating_point():
         return tensor
-    changes = torch.rand(tensor.shape, generator=generator).mul_(2.0).sub_(1.0)
+    changes = torch.rand(tensor.shape, generator=generator, device=generator.device).mul_(2.0).sub_(1.0)
     return tensor.double() * (1.0 + math.sqrt(3.0) * relative * changes.double())
 
 

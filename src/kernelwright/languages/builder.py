@@ -20,12 +20,13 @@ from types import TracebackType
 from kernelwright import environment
 from kernelwright.errors import UserError, WorkerDied
 from kernelwright.jail import Jail, preferred_engine
-from kernelwright.languages import bounded, cache, table
+from kernelwright.languages import bounded, cache, checked, table
 from kernelwright.languages.hardware import find_compiler
-from kernelwright.process import DeadlineExceeded, Worker
+from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
 from kernelwright.types import Artifact, Candidate, Failure, Problem, Target, digest, replace
 
 WORKER = "kernelwright.languages.worker"
+PREPARING = "kernelwright.languages.preparing"
 DEADLINE_S = 240.0
 """Two compiler runs and an inspection, each with its own shorter limit, fit into this."""
 WORKER_MEMORY_BYTES = 8 << 30
@@ -34,7 +35,11 @@ DISK_BYTES = 2 << 30
 """What may lie in a worker's folder."""
 ATTEMPTS = 2
 """A candidate whose worker died is tried once more, since the worker may have died of something else."""
+KILLED_ATTEMPTS = 6
+"""The same where somebody outside killed the worker, which is no sign against the candidate."""
 Outcome = Artifact | Failure
+Job = tuple[Candidate, str]
+"""What to build, and the checker to build into it (empty for none)."""
 
 
 class BuildWorker(Worker):
@@ -44,22 +49,25 @@ class BuildWorker(Worker):
         self._folder = contextlib.ExitStack()
         self.folder = self._folder.enter_context(cache.private_folder())
         try:
-            super().__init__(WORKER, jail=jail_of(self.folder))
+            home = {"KERNELWRIGHT_HOME": str(environment.home())}
+            super().__init__(WORKER, jail=jail_of(self.folder), environment=home)
         except BaseException:
             self._folder.close()
             raise
 
-    def build(self, problem: Problem, candidate: Candidate, target: Target, key: str, deadline_s: float) -> Outcome:
+    def build(self, problem: Problem, job: Job, target: Target, key: str, deadline_s: float) -> Outcome:
         """Builds one candidate in a new folder and puts what came out in the cache.
 
         Raises:
             DeadlineExceeded: the worker took longer; it is dead.
             WorkerDied: it ended on its own, or answered with something else.
         """
+        candidate, checker = job
         made = Path(tempfile.mkdtemp(dir=self.folder))
         outcome = self.request(
-            "build", deadline_s=deadline_s, problem=problem, candidate=candidate, target=target, folder=str(made)
-        )
+            "build", deadline_s=deadline_s, problem=problem, candidate=candidate, target=target, folder=str(made),
+            checker=checker,
+        )  # fmt: skip
         if not isinstance(outcome, Artifact | Failure):
             self.kill()
             raise WorkerDied(f"a build worker answered with a {type(outcome).__name__}")
@@ -79,7 +87,8 @@ def jail_of(folder: Path) -> Jail:
     """Returns the jail of a build worker that writes one folder."""
     tools = [shutil.which(name) for name in (environment.compiler() or "", "nvcc", "objdump")]
     homes = {os.path.dirname(os.path.dirname(os.path.realpath(tool))) for tool in tools if tool}
-    read = tuple(sorted(home for home in homes if home not in ("/", "/usr")))
+    cache.prepare(cache.toolchains())
+    read = (*sorted(home for home in homes if home not in ("/", "/usr")), str(cache.toolchains()))
     return Jail(write=str(folder), read=read, memory_bytes=WORKER_MEMORY_BYTES, disk_bytes=DISK_BYTES)
 
 
@@ -109,6 +118,7 @@ class Builder:
         self.deadline_s = deadline_s
         self._idle: list[BuildWorker] = []
         self._busy: set[BuildWorker] = set()
+        self._prepared: set[str] = set()
         self._lock = threading.Lock()
         self._closed = False
         cache.tidy()
@@ -129,10 +139,30 @@ class Builder:
                 jobs.setdefault(known, []).append(index)
             else:
                 outcomes[index] = known
-        for key, outcome in self._run(problem, {key: candidates[found[0]] for key, found in jobs.items()}).items():
+        todo = {key: (candidates[found[0]], "") for key, found in jobs.items()}
+        for key, outcome in self._run(problem, todo).items():
             for index in jobs[key]:
                 outcomes[index] = _for_candidate(outcome, candidates[index])
         return tuple(outcomes[index] for index in range(len(candidates)))
+
+    def build_checked(self, problem: Problem, candidate: Candidate, checkers: Sequence[str]) -> tuple[Outcome, ...]:
+        """Returns a build of one candidate with each checker in it, in their order.
+
+        Such a build is not inspected: it is for the jailed programs of judge/checkers.py only.
+        """
+        outcomes: dict[str, Outcome] = {}
+        todo: dict[str, tuple[Candidate, str]] = {}
+        for checker in checkers:
+            key = table.load(candidate.language).key(problem, candidate, self.target)
+            if isinstance(key, Failure):
+                outcomes[checker] = key
+            elif known := cache.find(checked.key(key, checker), candidate):
+                outcomes[checker] = known
+            else:
+                todo[checked.key(key, checker)] = (candidate, checker)
+        done = self._run(problem, todo)
+        outcomes |= {todo[key][1]: outcome for key, outcome in done.items()}
+        return tuple(outcomes[checker] for checker in checkers)
 
     def _known(self, problem: Problem, candidate: Candidate) -> Outcome | str:
         """What can be said without a worker, or the key of the build."""
@@ -144,8 +174,13 @@ class Builder:
             return key
         return cache.find(key, candidate) or key
 
-    def _run(self, problem: Problem, jobs: dict[str, Candidate]) -> dict[str, Outcome]:
-        todo: queue.SimpleQueue[tuple[str, Candidate]] = queue.SimpleQueue()
+    def _run(self, problem: Problem, jobs: dict[str, Job]) -> dict[str, Outcome]:
+        for language in {candidate.language for candidate, _ in jobs.values()} - self._prepared:
+            if isinstance(table.load(language), table.Prepared):
+                with Worker(PREPARING) as trusted:
+                    trusted.request("prepare", deadline_s=self.deadline_s, language=language)
+            self._prepared.add(language)
+        todo: queue.SimpleQueue[tuple[str, Job]] = queue.SimpleQueue()
         for job in jobs.items():
             todo.put(job)
         done: dict[str, Outcome] = {}
@@ -169,36 +204,40 @@ class Builder:
     def _work(
         self,
         problem: Problem,
-        todo: queue.SimpleQueue[tuple[str, Candidate]],
+        todo: queue.SimpleQueue[tuple[str, Job]],
         done: dict[str, Outcome],
         faults: list[Exception],
     ) -> None:
         while not faults and not self._closed:
             try:
-                key, candidate = todo.get_nowait()
+                key, job = todo.get_nowait()
             except queue.Empty:
                 return
             try:
-                done[key] = self._build_one(problem, candidate, key)
+                done[key] = self._build_one(problem, job, key)
             except Exception as error:  # noqa: BLE001  (raised again by the thread that asked)
                 faults.append(error)
 
-    def _build_one(self, problem: Problem, candidate: Candidate, key: str) -> Outcome:
-        end = ""
-        for _ in range(ATTEMPTS):
+    def _build_one(self, problem: Problem, job: Job, key: str) -> Outcome:
+        end, deaths, kills = "", 0, 0
+        while deaths < ATTEMPTS and kills < KILLED_ATTEMPTS:
             worker = self._take()
             try:
-                outcome = worker.build(problem, candidate, self.target, key, self.deadline_s)
+                outcome = worker.build(problem, job, self.target, key, self.deadline_s)
             except DeadlineExceeded:
                 message = f"the build took longer than {self.deadline_s:.0f} s and was killed"
                 return Failure(stage="build", kind="timeout", message=message)
             except WorkerDied as death:
                 end = death.message
+                if isinstance(death, WorkerKilled):
+                    kills += 1
+                else:
+                    deaths += 1
                 continue
             finally:
-                self._give_back(worker, spent=_runs_author_code(candidate) and not bounded.has_inner_jail())
+                self._give_back(worker, spent=_runs_author_code(job[0]) and not bounded.has_inner_jail())
             return outcome
-        message = f"building it ended {ATTEMPTS} build workers: {end}"
+        message = f"building it ended {deaths + kills} build workers: {end}"
         return Failure(stage="build", kind="signal", message=message)
 
     def _take(self) -> BuildWorker:

@@ -43,6 +43,11 @@ def folder() -> Path:
     return environment.home() / "artifacts"
 
 
+def toolchains() -> Path:
+    """Returns the folder of what builds share and may only read, such as a compiler's unpacked headers."""
+    return environment.home() / "toolchains"
+
+
 def blob_digest(path: Path) -> str:
     """Returns `sha256:...` of a file."""
     with path.open("rb") as file:

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kernelwright.languages import bounded, cache, diagnostics, entry, gate, inspection
+from kernelwright.languages import bounded, cache, checked, diagnostics, entry, gate, inspection
 from kernelwright.languages.bounded import Ended, Limits
 from kernelwright.languages.hardware import Compiler, cpu_identity, find_compiler
 from kernelwright.languages.plan import check_plan
 from kernelwright.types import Artifact, Candidate, Failure, OptionValue, Problem, Target, digest
 
-FORMAT = 1
+FORMAT = 2
 """Part of every key: raise it when the same inputs would give another artifact or another verdict."""
 BASE_FLAGS = (
     "-std=c++17", "-march=native", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math",
@@ -34,6 +34,7 @@ LINK_FLAGS = (
     "-Wl,-z,relro,-z,now,-z,noexecstack,-z,defs,-z,separate-code,-z,text,--as-needed,--build-id=none",
 )  # fmt: skip
 VERSION_SCRIPT = f"{{ global: {entry.SYMBOL}; local: *; }};\n"
+PREPROCESSED = "entry.ii"
 ERROR_LIMITS = {"g++": "-fmax-errors=20", "clang++": "-ferror-limit=20"}
 
 
@@ -63,7 +64,7 @@ class Cpp:
     """C++17 sources to an inspected shared library.
 
     **Covers**: named options only, bounded compilation, located errors, inspection.
-    **Does not cover**: isolation of the compiler from the network (it runs none of the candidate's code).
+    **Does not cover**: isolation of the compiler, which is the build worker's jail's part.
     """
 
     name = "cpp"
@@ -112,15 +113,43 @@ class Cpp:
             build_s=time.monotonic() - started,
         )
 
+    def compile_checked(self, problem: Problem, candidate: Candidate, checker: str, folder: Path) -> Artifact | Failure:
+        """Builds a candidate that has passed `compile` once more, with a memory or race checker in it (checked.py)."""
+        compiler = find_compiler()
+        flags = flags_for(candidate.options, compiler)
+        if isinstance(flags, Failure):
+            return flags
+        more, link_flags = checked.flags(checker)
+        ended = self._compile(problem, candidate, compiler, (*flags, *more), folder, link_flags)
+        if isinstance(ended, Failure):
+            return ended
+        if fault := checked.switched_off((folder / PREPROCESSED).read_text(errors="replace")):
+            return fault
+        library = folder / cache.LIBRARY
+        return Artifact(
+            candidate=digest(candidate),
+            key="",
+            blob=cache.blob_digest(library),
+            entry=entry.SYMBOL,
+            plan=candidate.plan,
+            path=str(library),
+        )
+
     def _compile(
-        self, problem: Problem, candidate: Candidate, compiler: Compiler, flags: tuple[str, ...], folder: Path
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        compiler: Compiler,
+        flags: tuple[str, ...],
+        folder: Path,
+        link_flags: tuple[str, ...] = LINK_FLAGS,
     ) -> Ended | Failure:
         sources, temporary = folder / "sources", folder / "temporary"
         for source in candidate.sources:
             path = sources / source.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source.text, newline="")
-        preprocessed, script = folder / "entry.ii", folder / "exports.map"
+        preprocessed, script = folder / PREPROCESSED, folder / "exports.map"
         script.write_text(VERSION_SCRIPT)
         ended = bounded.run(
             [compiler.path, *flags, "-E", "-x", "c++", "-", "-o", str(preprocessed)],
@@ -130,7 +159,7 @@ class Cpp:
             return diagnostics.failure(problem, candidate, ended, self.limits)
         if fault := gate.check_preprocessed(preprocessed.read_text(errors="replace")):
             return fault
-        command = [compiler.path, *flags, *LINK_FLAGS, f"-Wl,--version-script={script}"]
+        command = [compiler.path, *flags, *link_flags, f"-Wl,--version-script={script}"]
         ended = bounded.run(
             [*command, "-x", "c++-cpp-output", str(preprocessed), "-o", str(folder / cache.LIBRARY)],
             folder=sources, temporary=temporary, limits=self.limits,

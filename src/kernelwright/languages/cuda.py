@@ -76,13 +76,19 @@ class Cuda:
 
     **Covers**: named options only, bounded compilation, located errors (of inline PTX too), the plan's types held
     against the kernels' parameters twice (by the compiler, and in the cubin's own table), inspection, resources.
-    **Does not cover**: isolation of the compiler from the network (it runs none of the candidate's code).
+    **Does not cover**: isolation of the compiler, which is the build worker's jail's part.
     """
 
     name = "cuda"
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
+
+    def prepare(self) -> None:
+        """Unpacks the headers that NVRTC carries."""
+        found = toolchain()
+        if found.bundled:
+            nvrtc.include_options(found)
 
     def key(self, problem: Problem, candidate: Candidate, target: Target) -> str | Failure:
         """Returns the digest of sources, plan, flags, compiler, headers and architecture, or why there is none."""

@@ -21,6 +21,7 @@ from kernelwright.languages.tile_arguments import (
     number,
     spec_of,
 )
+from kernelwright.sizes import evaluate
 from kernelwright.types import Binding, Candidate, OptionValue, Problem, Size, value
 
 SCALARS = {"int32_t": "int32", "int64_t": "int64", "uint32_t": "uint32", "uint64_t": "uint64", "int16_t": "int16",
@@ -129,7 +130,8 @@ def array_of(problem: Problem, candidate: Candidate, binding: Binding, where: st
         PlanFault: when there is none, or it is too large for 32-bit indices.
     """
     if binding.kind == "workspace":
-        sizes = {workspace.name: workspace.size_bytes for workspace in candidate.plan.workspaces}
+        axes = {axis.name: axis.size for axis in problem.axes}
+        sizes = {space.name: evaluate(space.size_bytes, axes) for space in candidate.plan.workspaces}
         ctype = binding.ctype.removeprefix("const ")
         if binding.name not in sizes or ctype not in DTYPES:
             raise PlanFault(f"{where}: {binding.name!r} is no workspace of the plan, or {ctype!r} no element type")

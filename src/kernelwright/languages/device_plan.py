@@ -186,7 +186,9 @@ def _binding_fault(problem: Problem, candidate: Candidate, binding: Binding) -> 
     if kind == "tensor":
         return _tensor_fault({tensor.name: tensor for tensor in problem.arguments}, binding)
     if kind == "workspace":
-        return _workspace_binding_fault({w.name: w.size_bytes for w in candidate.plan.workspaces}, binding)
+        axes = {axis.name: axis.size for axis in problem.axes}
+        room = {w.name: sizes.evaluate(w.size_bytes, axes) for w in candidate.plan.workspaces}
+        return _workspace_binding_fault(room, binding)
     if kind == "axis":
         return _axis_fault({axis.name: axis for axis in problem.axes}, binding)
     if kind == "tensor_map":

@@ -14,6 +14,8 @@ from kernelwright.types import Binding, Candidate, Problem, Step
 
 SYMBOL = "kw_entry"
 BUFFERS = "kernelwright_buffers"
+AXES = "kernelwright_axes"
+PARAMETERS = f"void* const* {BUFFERS}, const std::int64_t* {AXES}"
 FILE = "<stdin>"
 """How the compiler names the generated text: it is piped in, so it cannot collide with a source's path."""
 
@@ -31,15 +33,17 @@ template <class T> struct kernelwright_exact {
 def text(problem: Problem, candidate: Candidate) -> str:
     """Returns the entry's C++ text for a plan that `check_plan` has passed.
 
-    `kw_entry(void* const* buffers)` takes the problem's arguments in order, then the plan's
-    workspaces. Every argument has a line of its own, so that a compiler's complaint names it.
+    `kw_entry(void* const* buffers, const int64_t* axes)` takes the problem's arguments in order, then the plan's
+    workspaces; and the sizes of the problem's axes. Every argument has a line of its own, so that a compiler's
+    complaint names it.
     """
     order = [tensor.name for tensor in problem.arguments] + [w.name for w in candidate.plan.workspaces]
     index = {name: position for position, name in enumerate(order)}
     constant = {tensor.name for tensor in problem.inputs + problem.parameters}
+    axes = {axis.name: position for position, axis in enumerate(problem.axes)}
     lines = [_prologue(candidate)]
     for step in candidate.plan.steps:
-        arguments = ",\n".join(_argument(binding, index, constant) for binding in step.arguments)
+        arguments = ",\n".join(_argument(binding, index, constant, axes) for binding in step.arguments)
         lines.append(f"  ::{step.symbol}(\n{arguments}\n  );\n")
     return "".join(lines) + "}\n"
 
@@ -62,13 +66,16 @@ def locate(candidate: Candidate, line: int) -> tuple[Step, int, int | None] | No
 def _prologue(candidate: Candidate) -> str:
     return (
         f"#include <cstdint>\n{EXACT}"
-        f'extern "C" __attribute__((visibility("default"))) void {SYMBOL}(void* const* {BUFFERS});\n'
+        f'extern "C" __attribute__((visibility("default"))) void {SYMBOL}({PARAMETERS});\n'
         f'#include "{candidate.sources[0].path}"\n'
-        f'extern "C" void {SYMBOL}(void* const* {BUFFERS}) {{\n  (void){BUFFERS};\n'
+        f'extern "C" void {SYMBOL}({PARAMETERS}) {{\n  (void){BUFFERS};\n  (void){AXES};\n'
     )
 
 
-def _argument(binding: Binding, index: dict[str, int], constant: set[str]) -> str:
+def _argument(binding: Binding, index: dict[str, int], constant: set[str], axes: dict[str, int]) -> str:
+    if binding.kind == "axis":
+        size = f"static_cast<{binding.ctype}>({AXES}[{axes[binding.name]}])"
+        return f"kernelwright_exact<{binding.ctype}>{{{size}}}"
     if binding.kind == "scalar":
         return f"kernelwright_exact<{binding.ctype}>{{{literal(binding)}}}"
     element = binding.ctype.removeprefix("const ")

@@ -1,4 +1,5 @@
-"""A kernel that a person wrote: one `.cpp` or `.cu` file becomes a candidate (for `.cu` see device_file.py).
+"""A kernel that a person wrote: one `.cpp` or `.cu` file becomes a candidate (for `.cu` see device_file.py, for
+witnessed `.py` files python_file.py).
 
 The launch plan is inferred where the file has exactly one `extern "C"` function whose parameters
 are the problem's tensors by name. Otherwise the file says it, in a comment anywhere in it:
@@ -12,8 +13,10 @@ are the problem's tensors by name. Otherwise the file says it, in a comment anyw
     //   "options": {"opt": "O2"}
     // }
 
-A string names a tensor or a workspace; its C type follows from the problem or the workspace.
-`workspaces` and `options` may be left out. Options alone (`{"options": {...}}`) keep the inferred steps.
+A string names a tensor, a workspace or a dynamic axis; its C type follows from the problem or the workspace (an axis
+is int64_t; {"name": "B", "type": "int32_t"} without a value is one as well). Where sizes vary, a workspace's count can
+be an expression over the axes: "B * 32". `workspaces` and `options` may be left out. Options alone
+(`{"options": {...}}`) keep the inferred steps.
 Not here: whether it compiles (cpp.py) or is right (judge).
 """
 
@@ -25,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelwright.errors import UserError
-from kernelwright.languages import device_file, gate, tile_file
+from kernelwright.languages import device_file, gate, python_file, tile_file
 from kernelwright.languages.plan import ELEMENT_BYTES, check_plan, element_ctype, pointer_ctype, signature
 from kernelwright.types import (
     Binding,
@@ -33,8 +36,10 @@ from kernelwright.types import (
     LaunchPlan,
     OptionValue,
     Problem,
+    Size,
     SourceFile,
     Step,
+    TensorSpec,
     Workspace,
     digest,
 )
@@ -60,7 +65,7 @@ class _Function(NamedTuple):
 
 
 def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
-    """Returns the candidate that a C++ or CUDA file describes, with the local files that it includes.
+    """Returns the candidate that a file describes, with the local files that it includes or imports.
 
     A Python file with launch lines describes tile kernels (tile_file.py).
 
@@ -70,7 +75,10 @@ def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
     """
     file = Path(path)
     if file.suffix == ".py":
-        return tile_file.candidate_from_python(problem, file, _read)
+        text = file.read_text(errors="replace") if file.is_file() else ""
+        if tile_file.language_of(text):
+            return tile_file.candidate_from_python(problem, file, _read)
+        return python_file.candidate_from_python(problem, file, _read)
     sources = sources_of(file)
     if file.suffix == DEVICE_SUFFIX:
         plan, options = device_file.plan_of(sources[0], problem)
@@ -97,11 +105,17 @@ def skeleton(problem: Problem, *, language: str = "cpp") -> str:
         return device_file.skeleton(problem)
     name = "kw_" + re.sub(r"\W", "_", problem.name)
     parameters = ",\n".join(f"    {_spaced(pointer_ctype(t))}{t.name}" for t in problem.arguments)
-    shapes = "\n".join(f"// {t.name}: {t.dtype}[{', '.join(map(str, t.shape))}], {t.role}" for t in problem.arguments)
+    shapes = "\n".join(f"// {t.name}: {t.dtype}[{', '.join(_dims(problem, t))}], {t.role}" for t in problem.arguments)
+    shapes += "".join(f"\n// {axis.name}: {axis.low} to {axis.high}" for axis in problem.axes)
     sizes = "\n".join(
-        f"constexpr int64_t {t.name}_{axis} = {size};" for t in problem.arguments for axis, size in enumerate(t.shape)
+        f"constexpr int64_t {t.name}_{axis} = {size};"
+        for t in problem.arguments
+        for axis, size in enumerate(t.shape)
+        if (t.name, axis) not in {place for found in problem.axes for place in found.places}
     )
-    unused = "".join(f"    (void){t.name};\n" for t in problem.arguments)
+    parameters += "".join(f",\n    int64_t {axis.name}" for axis in problem.axes)
+    named = [tensor.name for tensor in problem.arguments] + [axis.name for axis in problem.axes]
+    unused = "".join(f"    (void){name};\n" for name in named)
     header = f"// {problem.name}: {problem.description}".rstrip(": ").replace("\n", " ")
     return (
         f"{header}\n{shapes}\n"
@@ -111,6 +125,12 @@ def skeleton(problem: Problem, *, language: str = "cpp") -> str:
         "    // #pragma omp parallel for\n"
         f"{unused}}}\n"
     )
+
+
+def _dims(problem: Problem, tensor: TensorSpec) -> list[str]:
+    """Returns a tensor's sizes as text; those that vary by their axes' names."""
+    named = {place: axis.name for axis in problem.axes for place in axis.places}
+    return [named.get((tensor.name, dim), str(size)) for dim, size in enumerate(tensor.shape)]
 
 
 def _spaced(ctype: str) -> str:
@@ -125,7 +145,7 @@ def sources_of(file: Path) -> tuple[SourceFile, ...]:
     """
     device = file.suffix == DEVICE_SUFFIX
     if file.suffix not in (".cpp", ".cc", ".cxx") and not device:
-        raise UserError(f"{file} is no C++ and no CUDA source", "give a kernel as a .cpp or .cu file")
+        raise UserError(f"{file} is no C++, CUDA or Python source", "give a kernel as a .cpp, .cu or .py file")
     found: dict[str, SourceFile] = {}
     todo = [file.name]
     while todo:
@@ -202,7 +222,7 @@ def _plan_from(given: dict[str, Any], path: str, problem: Problem) -> LaunchPlan
         spaces = given.get("workspaces", {})
         types = {name: str(space["type"]) for name, space in spaces.items()}
         workspaces = tuple(
-            Workspace(name=name, size_bytes=int(space["count"]) * ELEMENT_BYTES[types[name]])
+            Workspace(name=name, size_bytes=_bytes(space["count"], ELEMENT_BYTES[types[name]]))
             for name, space in spaces.items()
         )
         steps = tuple(
@@ -218,11 +238,20 @@ def _plan_from(given: dict[str, Any], path: str, problem: Problem) -> LaunchPlan
     return LaunchPlan(steps=steps, workspaces=workspaces)
 
 
+def _bytes(count: str | int, width: int) -> Size:
+    return f"({count}) * {width}" if isinstance(count, str) else int(count) * width
+
+
 def _binding(item: object, workspaces: dict[str, str], problem: Problem) -> Binding:
+    axes = {axis.name for axis in problem.axes}
+    if isinstance(item, dict) and "value" not in item and item["name"] in axes:
+        return Binding(kind="axis", name=item["name"], ctype=str(item["type"]))
     if isinstance(item, dict):
         return Binding(kind="scalar", name=str(item["name"]), ctype=str(item["type"]), scalar=item["value"])
     if not isinstance(item, str):
         raise TypeError(f"{item!r} is neither a name nor a scalar")
+    if item in axes:
+        return Binding(kind="axis", name=item, ctype="int64_t")
     if item in workspaces:
         return Binding(kind="workspace", name=item, ctype=workspaces[item])
     tensor = next((t for t in problem.arguments if t.name == item), None)
@@ -246,10 +275,18 @@ def _inferred_step(source: SourceFile, problem: Problem) -> Step:
         raise UserError(f"{where} returns {function.returns}, not void", _advice(problem))
     tensors = {tensor.name: tensor for tensor in problem.arguments}
     bindings = []
+    axes = {axis.name for axis in problem.axes}
     for element, const, pointer, name in function.parameters:
+        if not pointer and name in axes:
+            bindings.append(Binding(kind="axis", name=name, ctype=SPELLINGS.get(element, element)))
+            continue
         if not pointer:
             what = f"{element} {name}".strip()
-            fix = "use a constexpr for sizes, since all shapes are fixed, or give the value in a plan: "
+            sizes = ", ".join(sorted(axes))
+            fix = (
+                f"sizes that vary are {sizes}; " if axes else "use a constexpr for sizes, since all shapes are fixed, "
+            )
+            fix += "or give the value in a plan: "
             raise UserError(
                 f"{where}: the value of the scalar {what!r} cannot be inferred", fix + _plan_example(problem)
             )
@@ -323,15 +360,15 @@ def _parameters(text: str) -> tuple[tuple[str, bool, bool, str], ...]:
 
 
 def _advice(problem: Problem) -> str:
-    listed = "; ".join(f"{pointer_ctype(t)} {t.name} [{', '.join(map(str, t.shape))}]" for t in problem.arguments)
+    listed = "; ".join(f"{pointer_ctype(t)} {t.name} [{', '.join(_dims(problem, t))}]" for t in problem.arguments)
+    listed += "".join(f"; int64_t {axis.name}" for axis in problem.axes)
     return f"the problem's tensors are {listed}; a signature that works: {_example(problem)}"
 
 
 def _example(problem: Problem) -> str:
-    step = Step(
-        symbol="kw_" + re.sub(r"\W", "_", problem.name),
-        arguments=tuple(Binding(kind="tensor", name=t.name, ctype=element_ctype(t)) for t in problem.arguments),
-    )
+    tensors = tuple(Binding(kind="tensor", name=t.name, ctype=element_ctype(t)) for t in problem.arguments)
+    sizes = tuple(Binding(kind="axis", name=axis.name, ctype="int64_t") for axis in problem.axes)
+    step = Step(symbol="kw_" + re.sub(r"\W", "_", problem.name), arguments=tensors + sizes)
     return signature(step, problem)
 
 

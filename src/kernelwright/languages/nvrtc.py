@@ -22,8 +22,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from kernelwright import environment
 from kernelwright.errors import KernelwrightError
+from kernelwright.languages import cache
 from kernelwright.languages.bounded import Limits
 from kernelwright.languages.device_probe import Toolchain
 from kernelwright.types import value
@@ -105,7 +105,7 @@ def include_options(toolchain: Toolchain) -> tuple[str, ...]:
 @functools.cache
 def _bundled_headers(version: str) -> Path:
     """Unpacks the headers that NVRTC carries (25 MB, once for each version) and returns their folder."""
-    place = environment.home() / f"nvrtc-{version}-headers"
+    place = cache.toolchains() / f"nvrtc-{version}-headers"
     if (place / "cuda_fp16.h").is_file():
         return place
     nvrtc = _bindings()

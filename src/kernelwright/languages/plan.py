@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 
-from kernelwright.types import Binding, Candidate, Failure, Problem, Step, TensorSpec, Workspace
+from kernelwright.sizes import evaluate
+from kernelwright.types import Binding, Candidate, Failure, Problem, Size, Step, TensorSpec, Workspace
 
 CTYPES = {
     "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "int16": "int16_t",
@@ -34,6 +35,7 @@ _KEYWORDS = (
     "virtual void volatile wchar_t while xor xor_eq"
 )
 KEYWORDS = frozenset(_KEYWORDS.split())
+AXIS_CTYPES = ("int64_t", "int32_t")
 WORKSPACE_LIMIT_BYTES = 1 << 34
 
 
@@ -59,11 +61,13 @@ def pointer_ctype(tensor: TensorSpec) -> str:
 def check_plan(problem: Problem, candidate: Candidate) -> Failure | None:
     """Returns what is wrong with a candidate's launch plan, None where nothing is.
 
-    **Covers**: names, C types and constness of tensors, type and range of scalars, workspaces
+    **Covers**: names, C types and constness of tensors, type and range of scalars and axes, workspaces
     (unique, sized, used), that each output is bound for writing by some step, the step's symbols.
     **Does not cover**: whether the source has these functions with these parameters (the compiler
     decides), whether a step really writes what it may write (the judge decides).
     """
+    if candidate.witnessed:
+        return _witnessed_fault(candidate)
     message = (
         _problem_fault(problem, candidate)
         or workspace_fault(problem, candidate.plan.workspaces)
@@ -71,6 +75,14 @@ def check_plan(problem: Problem, candidate: Candidate) -> Failure | None:
         or _coverage_fault(problem, candidate)
     )
     return Failure(stage="plan", kind="plan", message=message) if message else None
+
+
+def _witnessed_fault(candidate: Candidate) -> Failure | None:
+    plan = candidate.plan
+    if not (plan.steps or plan.workspaces or plan.tensor_maps):
+        return None
+    message = "a python candidate has a plan, but it launches what it wants itself; leave the plan empty"
+    return Failure(stage="plan", kind="plan", message=message)
 
 
 def _problem_fault(problem: Problem, candidate: Candidate) -> str:
@@ -91,11 +103,25 @@ def workspace_fault(problem: Problem, workspaces: tuple[Workspace, ...]) -> str:
             return f"{where} has a name that is no C identifier"
         if workspace.name in seen:
             return f"{where} has the name of another tensor or workspace; choose a new one"
-        if not _is_whole(workspace.size_bytes):
-            return f"{where} has a size that is no whole number of bytes: {workspace.size_bytes!r}"
-        if not 0 < workspace.size_bytes <= WORKSPACE_LIMIT_BYTES:
-            return f"{where} asks for {workspace.size_bytes} bytes; 1 to {WORKSPACE_LIMIT_BYTES} are possible"
+        if fault := _size_fault(problem, workspace.size_bytes):
+            return f"{where} {fault}"
         seen.add(workspace.name)
+    return ""
+
+
+def _size_fault(problem: Problem, size: Size) -> str:
+    """Returns what is wrong with a workspace's size, at the declared sizes and at both ends of all ranges."""
+    if isinstance(size, bool | float):
+        return f"has a size that is no whole number of bytes: {size!r}"
+    for end in ("size", "low", "high"):
+        axes = {axis.name: int(getattr(axis, end)) for axis in problem.axes}
+        try:
+            found = evaluate(size, axes)
+        except ValueError as error:
+            return f"has a size that is no whole number of bytes: {error}"
+        if not 0 < found <= WORKSPACE_LIMIT_BYTES:
+            where = " for " + ", ".join(f"{k}={v}" for k, v in axes.items()) if axes else ""
+            return f"asks for {found} bytes{where}; 1 to {WORKSPACE_LIMIT_BYTES} are possible"
     return ""
 
 
@@ -124,7 +150,8 @@ def _binding_fault(problem: Problem, workspaces: tuple[Workspace, ...], binding:
             return f"is no tensor of the problem; it has {', '.join(tensors)}"
         return _tensor_fault(tensors[binding.name], binding.ctype)
     if kind == "workspace":
-        sizes = {workspace.name: workspace.size_bytes for workspace in workspaces}
+        axes = {axis.name: axis.size for axis in problem.axes}
+        sizes = {workspace.name: evaluate(workspace.size_bytes, axes) for workspace in workspaces}
         if binding.name not in sizes:
             return f"is no workspace of the plan; it has {', '.join(sizes) or 'none'}"
         element = binding.ctype.removeprefix("const ")
@@ -133,7 +160,20 @@ def _binding_fault(problem: Problem, workspaces: tuple[Workspace, ...], binding:
         if sizes[binding.name] < ELEMENT_BYTES[element]:
             return f"is a workspace of {sizes[binding.name]} bytes, too small for one {element}"
         return ""
-    return f"has the unknown kind {kind!r}; known are tensor, workspace, scalar"
+    if kind == "axis":
+        return _axis_fault(problem, binding)
+    return f"has the unknown kind {kind!r}; known are tensor, workspace, scalar, axis"
+
+
+def _axis_fault(problem: Problem, binding: Binding) -> str:
+    axes = {axis.name: axis for axis in problem.axes}
+    if binding.name not in axes:
+        return f"is no axis of the problem; it has {', '.join(axes) or 'none'}"
+    if binding.ctype not in AXIS_CTYPES:
+        return f"has the C type {binding.ctype!r}; an axis can be {' or '.join(AXIS_CTYPES)}"
+    _, most = INTEGER_RANGES[binding.ctype]
+    high = axes[binding.name].high
+    return f"may be as large as {high}, which {binding.ctype} cannot hold; use int64_t" if high > most else ""
 
 
 def _tensor_fault(tensor: TensorSpec, ctype: str) -> str:
@@ -187,7 +227,7 @@ def signature(step: Step, problem: Problem) -> str:
         element = binding.ctype.removeprefix("const ")
         const = "const " if binding.name in constant or binding.ctype != element else ""
         pointer = f"{const}{element}* {binding.name}"
-        parts.append(f"{binding.ctype} {binding.name}" if binding.kind == "scalar" else pointer)
+        parts.append(f"{binding.ctype} {binding.name}" if binding.kind in ("scalar", "axis") else pointer)
     return f'extern "C" void {step.symbol}({", ".join(parts)})'
 
 

@@ -19,6 +19,8 @@ GROUP = "kernelwright.languages"
 BUILT_IN = (
     EntryPoint("cpp", "kernelwright.languages.cpp:Cpp", GROUP),
     EntryPoint("cuda", "kernelwright.languages.cuda:Cuda", GROUP),
+    EntryPoint("library", "kernelwright.languages.library:Library", GROUP),
+    EntryPoint("python", "kernelwright.languages.python:Python", GROUP),
     EntryPoint("triton", "kernelwright.languages.triton:Triton", GROUP),
     EntryPoint("cutile", "kernelwright.languages.cutile:Cutile", GROUP),
     EntryPoint("cute", "kernelwright.languages.cute:Cute", GROUP),
@@ -54,6 +56,24 @@ class Language(Protocol):
 
         Returns an artifact whose `path` lies in `folder`.
         """
+        ...
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """A language that can build a memory or race checker into a candidate."""
+
+    def compile_checked(self, problem: Problem, candidate: Candidate, checker: str, folder: Path) -> Artifact | Failure:
+        """Builds a candidate that `compile` has passed once more, with the checker; as `compile` otherwise."""
+        ...
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A language whose builds need something that is made once on each machine."""
+
+    def prepare(self) -> None:
+        """Makes it below `cache.toolchains()`, which builds can read; runs once in a process of its own, not jailed."""
         ...
 
 

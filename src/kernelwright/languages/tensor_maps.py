@@ -34,7 +34,8 @@ def fault(problem: Problem, plan: LaunchPlan, device: Device) -> str:
     **Does not cover**: coordinates that a kernel asks for (the hardware bounds those).
     """
     room = {t.name: _bytes(t.shape, ELEMENT_BYTES.get(t.dtype, 8)) for t in problem.arguments}
-    room |= {workspace.name: workspace.size_bytes for workspace in plan.workspaces}
+    nominal = {axis.name: axis.size for axis in problem.axes}
+    room |= {workspace.name: sizes.evaluate(workspace.size_bytes, nominal) for workspace in plan.workspaces}
     seen = set(room)
     for tensor_map in plan.tensor_maps:
         where = f"tensor map {tensor_map.name!r}"

@@ -14,11 +14,17 @@ from kernelwright.types import Artifact, Candidate, Failure, Problem, Target
 
 
 def build(
-    emit: process.Emit, *, problem: Problem, candidate: Candidate, target: Target, folder: str
+    emit: process.Emit, *, problem: Problem, candidate: Candidate, target: Target, folder: str, checker: str = ""
 ) -> Artifact | Failure:
     """Returns what became of a candidate; an artifact's file lies in the folder, which is this build's own."""
     del emit
-    return table.load(candidate.language).compile(problem, candidate, target, Path(folder))
+    language = table.load(candidate.language)
+    if not checker:
+        return language.compile(problem, candidate, target, Path(folder))
+    if not isinstance(language, table.Checkable):
+        message = f"{candidate.language} has no build with the checker {checker!r}"
+        return Failure(stage="build", kind="checker", message=message)
+    return language.compile_checked(problem, candidate, checker, Path(folder))
 
 
 def compile_alone(emit: process.Emit, *, candidate: Candidate, target: Target, folder: str) -> Artifact | Failure:

@@ -22,7 +22,7 @@ ENTRIES: dict[str, Entry] = {
 
 
 def names() -> tuple[str, ...]:
-    """Returns the names of all built-in problems, grouped by family."""
+    """Returns the names of all built-in problems, group by group."""
     return tuple(ENTRIES)
 
 

@@ -15,7 +15,7 @@ class Entry:
 
     name: str
     """What the user types; the reference is `reference/NAME.py`."""
-    family: str
+    group: str
     """The kind of operation: normalization, softmax, losses ..."""
     description: str
     """What it computes, in one line."""

@@ -7,7 +7,7 @@ from kernelwright.problems.entry import Entry
 ENTRIES = (
     Entry(
         name="cumsum",
-        family="scans",
+        group="scans",
         description="cumulative sum of sorted probabilities for top-p sampling",
         model="Llama 2 vocabulary",
     ),

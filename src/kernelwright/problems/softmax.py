@@ -7,31 +7,31 @@ from kernelwright.problems.entry import Entry
 ENTRIES = (
     Entry(
         name="softmax",
-        family="softmax",
+        group="softmax",
         description="softmax over rows of 512 attention scores",
         model="BERT large",
     ),
     Entry(
         name="masked_softmax",
-        family="softmax",
+        group="softmax",
         description="scaled softmax over 128 scores with a padding mask",
         model="BERT base",
     ),
     Entry(
         name="window_softmax",
-        family="softmax",
+        group="softmax",
         description="softmax over 49 scores plus a relative position bias",
         model="Swin-T",
     ),
     Entry(
         name="attention_scores",
-        family="softmax",
+        group="softmax",
         description="queries times keys, scale, causal mask and softmax, without dropout",
         model="GPT-2 small",
     ),
     Entry(
         name="log_sum_exp",
-        family="softmax",
+        group="softmax",
         description="log-sum-exp over a vocabulary of 32000",
         model="Llama 2 vocabulary, PaLM z-loss",
     ),

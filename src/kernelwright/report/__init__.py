@@ -13,13 +13,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelwright.report.plot import Bar, Dot, intervals, progress
 from kernelwright.run.result import Result, Row, outcome_name, standing
-from kernelwright.search.speed import speed
+from kernelwright.search.speed import against_reference, speed
 from kernelwright.types import Comparison, Failure, Judgement, Measurement, Record, TensorSpec, digest, value
 
 __all__ = ["Contender", "Line", "contenders", "html", "lines", "markdown", "noise_text", "tensor_text"]
 
 SHOWN = 200
 """Candidates that the page lists; more are counted, and stay in the store."""
+WITNESSED = " (witnessed)"
+"""Beside what passed although its author's own Python ran in the measured process."""
 PAGES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -74,7 +76,7 @@ def _line(rank: int, row: Row) -> Line:
         schedule=" ".join(f"{name}={choice}" for name, choice in row.candidate.point) or "as written",
         author=row.candidate.author,
         policy=policy,
-        outcome=outcome_name(record),
+        outcome=outcome_name(record) + (WITNESSED if row.candidate.witnessed and record.passed else ""),
         passed=record.passed,
         speedup=f"{comparison.speedup:.2f}x" if comparison else "",
         interval=f"{comparison.low:.2f} to {comparison.high:.2f}" if comparison else "",
@@ -85,7 +87,7 @@ def _line(rank: int, row: Row) -> Line:
 
 def _against(record: Record) -> Comparison | None:
     judgement = _judgement(record)
-    return judgement.against("eager") if judgement else None
+    return against_reference(judgement) if judgement else None
 
 
 def _candidate_time(record: Record) -> Measurement | None:
@@ -109,8 +111,13 @@ def contenders(record: Record | None, baselines: tuple[Measurement, ...] = ()) -
     """
     judgement = _judgement(record)
     noise = (judgement.noise or 0.0) if judgement else 0.0
-    measurements = (judgement.measurements if judgement else ()) or baselines
+    measurements = compared((judgement.measurements if judgement else ()) or baselines)
     return tuple(_contender(m, judgement.against(m.contender) if judgement else None, noise) for m in measurements)
+
+
+def compared(measurements: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
+    """Returns the measurements of the mode that contenders are compared in: the first one's."""
+    return tuple(m for m in measurements if m.mode == measurements[0].mode)
 
 
 def _judgement(record: Record | None) -> Judgement | None:
@@ -199,7 +206,7 @@ def _speedup_bars(judgement: Judgement) -> list[Bar]:
 
 def _measurements(result: Result) -> tuple[Measurement, ...]:
     judgement = _judgement(result.report)
-    return (judgement.measurements if judgement else ()) or result.baselines
+    return compared((judgement.measurements if judgement else ()) or result.baselines)
 
 
 def _time_bars(result: Result) -> list[Bar]:

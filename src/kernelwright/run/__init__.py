@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kernelwright import experts
 from kernelwright.graph import Capture, Graph
-from kernelwright.judge import MEASURE, REPORT, SCREEN, Judge
+from kernelwright.judge import MEASURE, REPORT, SCREEN, Judge, policies_for
 from kernelwright.run.outputs import write_best
 from kernelwright.run.result import (
     Answer,
@@ -101,7 +101,13 @@ class Parts:
 
 
 BUILT_IN = Parts(experts=experts.templates, judge=Judge, screen=SCREEN, measure=MEASURE, report=REPORT)
-"""What kernelwright brings along."""
+"""What kernelwright brings along for the CPU; `parts_for` has it for any target."""
+
+
+def parts_for(target: Target) -> Parts:
+    """Returns what kernelwright brings along for a target."""
+    policies = policies_for(target)
+    return replace(BUILT_IN, screen=policies["screen"], measure=policies["measure"], report=policies["report"])
 
 
 def optimize(
@@ -110,7 +116,7 @@ def optimize(
     *,
     store: Store,
     budget_s: float,
-    parts: Parts = BUILT_IN,
+    parts: Parts | None = None,
     seed: int | None = None,
     on_event: OnEvent | None = None,
 ) -> Result:
@@ -122,10 +128,11 @@ def optimize(
         store: what is in it already is not judged again.
         budget_s: seconds of searching; the judge's preparation does not count, and the final judgements
             of at most three candidates come after it.
-        parts: the experts, the judge and its policies.
+        parts: the experts, the judge and its policies; None takes the target's own.
         seed: None goes on with the seed of the last run of this problem here, or draws one.
         on_event: called with each line of progress, from this thread.
     """
+    parts = parts or parts_for(target)
     store.put(capture)
     run = store.begin_run("optimize", capture.problem, target, seed=seed)
     session = Session(capture.problem, target, store=store, policies=parts.policies, on_event=on_event)
@@ -138,19 +145,21 @@ def optimize(
     return result
 
 
-def recall(store: Store, *, parts: Parts = BUILT_IN) -> tuple[Result, ...]:
+def recall(store: Store, *, parts: Parts | None = None) -> tuple[Result, ...]:
     """Returns what the store knows of each problem on each target, the latest run last; judges nothing.
 
-    Records under other policies than those of `parts` are left out: their numbers are of another kind.
+    Records under other policies than those of `parts` (None: each target's own) are left out: their numbers are of
+    another kind.
     """
     captures = {digest(capture.problem): capture for capture in store.values("Capture")}
     latest = {(run.problem, run.target): run for run in store.runs() if run.problem in captures}
     results = []
     for run in sorted(latest.values(), key=lambda run: run.id):
         capture, target = captures[run.problem], store.get(run.target)
-        session = Session(capture.problem, target, store=store, policies=parts.policies)
-        templates, refusals = _templates(capture, target, parts)
-        work = _Optimisation(session, parts, (), budget_s=0.0, seed=run.seed)
+        theirs = parts or parts_for(target)
+        session = Session(capture.problem, target, store=store, policies=theirs.policies)
+        templates, refusals = _templates(capture, target, theirs)
+        work = _Optimisation(session, theirs, (), budget_s=0.0, seed=run.seed)
         work.remember(hopeless=not templates)
         results.append(work.result(refusals, notes=capture.notes))
     return tuple(results)
@@ -361,4 +370,4 @@ def judge_candidate(
         session.say("found", "judged before; this is the stored record", record=known, candidate=candidate)
         return known
     with judge(problem, target, on_event=session.hear) as it:
-        return next(record for _, record in session.judge(it, (candidate,), policy))
+        return next(record for _, record in session.judge(it, (candidate,), policy, prepare=False))

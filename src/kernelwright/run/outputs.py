@@ -20,15 +20,17 @@ from kernelwright.types import Binding, Candidate, LaunchPlan, Workspace, digest
 
 FOLDER = "best"
 EVIDENCE = "evidence.json"
+WITNESSED = "witnessed, not sealed: this file's own Python ran in the measured process; look at it before you deploy it"
 
 
 def write_best(result: Result, out_dir: str | Path) -> Path | None:
     """Writes the best kernel into `out_dir`/best and returns that folder, None where there is none to give.
 
     It holds the candidate's sources, of which the first carries the launch plan as a comment that
-    `kernelwright judge` reads, `plan.json`, and `evidence.json`: the record, and the problem, target
-    and policy that it belongs to. Nothing is written where the answer is a baseline: a kernel that
-    lost should not be picked up by mistake, and one that an earlier result left there is removed.
+    `kernelwright judge` reads, `plan.json`, and `evidence.json`: the record, and the problem, candidate,
+    target and policy that it belongs to, which `kernelwright verify` judges again. Nothing is written
+    where the answer is a baseline: a kernel that lost should not be picked up by mistake, and one that
+    an earlier result left there is removed.
 
     Raises:
         UserError: when the folder cannot be written, or holds something that is not ours.
@@ -74,6 +76,7 @@ def _texts(result: Result, row: Row) -> dict[str, str]:
         "answer": result.answer,
         "why": result.why,
         "candidate": digest(candidate),
+        "kernel": codec.to_data(candidate),
         "seed": result.seed,
         "record": codec.to_data(result.report or row.latest),
         "records": {name: codec.to_data(record) for name, record in row.records},
@@ -100,6 +103,9 @@ def _header(result: Result, row: Row) -> str:
     ]
     if candidate.point:
         lines.append(f"{candidate.template}: {', '.join(f'{name}={chosen}' for name, chosen in candidate.point)}")
+    if candidate.witnessed:
+        lines.append(WITNESSED)
+        return "".join(f"# {line}\n" for line in lines) + "\n"
     if PLAN_MARK not in candidate.sources[0].text:
         lines += f"{PLAN_MARK} {json.dumps(plan_data(candidate), indent=1)}".splitlines()
     return "".join(f"// {line}\n" for line in lines) + "\n"
@@ -121,10 +127,14 @@ def plan_data(candidate: Candidate) -> dict[str, Any]:
 def _argument(binding: Binding) -> str | dict[str, Any]:
     if binding.kind == "scalar":
         return {"name": binding.name, "type": binding.ctype, "value": binding.scalar}
+    if binding.kind == "axis" and binding.ctype != "int64_t":
+        return {"name": binding.name, "type": binding.ctype}
     return binding.name
 
 
 def _workspace(space: Workspace, plan: LaunchPlan) -> dict[str, Any]:
     used = (a.ctype for step in plan.steps for a in step.arguments if a.kind == "workspace" and a.name == space.name)
     ctype = next(used, "uint8_t").removeprefix("const ")
+    if isinstance(space.size_bytes, str):
+        return {"type": ctype, "count": f"ceil_div({space.size_bytes}, {ELEMENT_BYTES[ctype]})"}
     return {"type": ctype, "count": space.size_bytes // ELEMENT_BYTES[ctype]}

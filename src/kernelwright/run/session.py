@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.run.result import Event, EventKind, Row, amount, outcome_name
-from kernelwright.search.speed import REFERENCE_BASELINE, speed
+from kernelwright.search.speed import against_reference, speed
 from kernelwright.store import Store
 from kernelwright.types import Candidate, Judgement, Measurement, Policy, Problem, Record, Target, digest
 
@@ -114,12 +114,13 @@ class Session:
                     self._candidates[record.candidate] = self._store.get(record.candidate)
 
     def judge(
-        self, judge: Judging, candidates: tuple[Candidate, ...], policy: Policy
+        self, judge: Judging, candidates: tuple[Candidate, ...], policy: Policy, *, prepare: bool = True
     ) -> Generator[tuple[Candidate, Record], None, None]:
         """Yields every candidate with its record: those in the store first, the others once they are judged.
 
         A record is on the disk before it is yielded, except of a judgement that the machine disturbed.
-        Where another process stored a record of the same identity meanwhile, that one is yielded.
+        Where another process stored a record of the same identity meanwhile, that one is yielded. Without
+        `prepare` the judge makes what it needs when it comes to it: better for one candidate, which may be wrong.
         """
         fresh: list[Candidate] = []
         for candidate in candidates:
@@ -131,12 +132,13 @@ class Session:
                 self._tell(candidate, policy, known, "found")
                 yield candidate, known
         for batch in (fresh[i : i + BATCH] for i in range(0, len(fresh), BATCH)):
+            if prepare:
+                self.prepare(judge, policy)
             yield from self._judge_batch(judge, batch, policy)
 
     def _judge_batch(
         self, judge: Judging, batch: list[Candidate], policy: Policy
     ) -> Iterator[tuple[Candidate, Record]]:
-        self.prepare(judge, policy)
         self.say("batch", f"building and judging {amount(len(batch), 'candidate')} ({policy.name})")
         waiting = {digest(candidate): candidate for candidate in batch}
         for record in judge.judge(tuple(waiting.values()), policy):
@@ -233,6 +235,6 @@ def described(record: Record) -> str:
     if not isinstance(record.outcome, Judgement) or speed(record) is None:
         return outcome_name(record)
     times = [f"{m.median_us:.1f} µs" for m in record.outcome.measurements if m.contender == "candidate"]
-    against = record.outcome.against(REFERENCE_BASELINE)
+    against = against_reference(record.outcome)
     ratio = [f"{against.speedup:.2f}x against {against.baseline}"] if against else []
     return ", ".join(ratio + times[:1])

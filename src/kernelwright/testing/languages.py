@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.languages import Builder, cache, detect_target
+from kernelwright.languages.builder import KILLED_ATTEMPTS
 from kernelwright.types import (
     Artifact,
     Binding,
@@ -106,6 +107,8 @@ class LanguageSuite:
     """A text that the language refuses to compile, and a word of the reason."""
     endless: str
     """A text that takes minutes to compile."""
+    patience_s: float = 5.0
+    """A deadline that a good build meets on a busy machine, and an endless one does not."""
     option: tuple[str, OptionValue]
     """An option that the language knows, with a value that is not the default."""
 
@@ -245,7 +248,7 @@ class LanguageSuite:
 
     def test_endless_compilation_is_killed_and_the_builder_goes_on(self, builder: Builder) -> None:
         """A build ends at its deadline, with everything it started."""
-        with Builder(self.target(), workers=1, deadline_s=5.0) as impatient:
+        with Builder(self.target(), workers=1, deadline_s=self.patience_s) as impatient:
             failure = self.refused(impatient, self.endless)
             assert failure.kind == "timeout"
             self.built(impatient, self.good)
@@ -262,10 +265,10 @@ class LanguageSuite:
             self.built(one, f"{self.good}\n{self.comment} replaced\n")
             timer.join()
 
-    def test_candidate_that_kills_workers_twice_is_a_failure(self, builder: Builder) -> None:
+    def test_candidate_whose_workers_are_always_killed_is_a_failure(self, builder: Builder) -> None:
         """A candidate whose workers die is given up, and the next one builds."""
         with Builder(self.target(), workers=1) as one:
-            timer = threading.Thread(target=_kill_first_worker, args=(one, 2))
+            timer = threading.Thread(target=_kill_first_worker, args=(one, KILLED_ATTEMPTS))
             timer.start()
             failure = self.refused(one, self.endless)
             timer.join()

@@ -67,7 +67,7 @@ def run(library: ctypes.CDLL, job: Job, arguments: Sequence[torch.Tensor]) -> li
         memory = memory[start : start + count + GUARD_BYTES]
         outputs.append((memory, spec, count))
         held.append(memory)
-    held += [aligned(torch.full((w.size_bytes,), POISON, dtype=torch.uint8)) for w in candidate.plan.workspaces]
+    held += [aligned(torch.full((int(w.size_bytes),), POISON, dtype=torch.uint8)) for w in candidate.plan.workspaces]
     getattr(library, name)((ctypes.c_void_p * len(held))(*[tensor.data_ptr() for tensor in held]))
     assert all(bool((memory[count:] == POISON).all()) for memory, _, count in outputs), "wrote beyond an output"
     return [memory[:count].view(DTYPES[spec.dtype]).view(spec.shape) for memory, spec, count in outputs]

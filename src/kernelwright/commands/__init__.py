@@ -1,0 +1,1 @@
+"""The commands that have a file of their own; `cli` joins them with the others."""

@@ -1,0 +1,127 @@
+"""Fresh contents for the slots before each timed round, made on the device for all slots at once.
+
+As inputs.Refresher on the CPU: a slot gets one of a few draws of the reference's own inputs with every
+element of a free tensor multiplied by a factor of its own; some slots hold a few wild elements, or a NaN.
+Integers and tables are exchanged between slots as whole draws. Parameters change as a whole and in part by turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from kernelwright.judge.inputs import KINDS, WILD, is_free
+from kernelwright.types import TensorSpec
+
+LARGEST_CHUNK = 1 << 26
+"""Elements that are made at once, which bounds the memory for it."""
+
+
+class DeviceRefresher:
+    """Writes contents that no earlier call has seen.
+
+    Args:
+        specs: the problem's inputs.
+        draws: a few draws of the reference's own inputs.
+        parameters: values of the parameters that are varied.
+        seed: of everything that is drawn here.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[TensorSpec],
+        draws: Sequence[Sequence[torch.Tensor]],
+        parameters: Sequence[torch.Tensor],
+        seed: int,
+    ) -> None:
+        self._specs, self._draws = specs, draws
+        self._parameters = tuple(p.clone() for p in parameters)
+        self._latest = tuple(p.clone() for p in parameters)
+        self._free = [is_free(spec, tensor) for spec, tensor in zip(specs, draws[0], strict=True)]
+        self._host = torch.Generator().manual_seed(seed)
+        device = next((t.device for t in (*draws[0], *parameters)), torch.device("cpu"))
+        self._device = torch.Generator(device).manual_seed(seed + 1)
+        self._whole = False
+        self.wild = False
+        """Whether slots may hold wild elements; the session says so where the reference stands them."""
+
+    def refresh(self, stacks: Sequence[torch.Tensor], slots: Sequence[int]) -> list[str]:
+        """Writes fresh contents into some slots of the stacked inputs; returns what kind each slot is now."""
+        which = torch.randint(0, len(self._draws), (len(slots),), generator=self._host).tolist()
+        kinds = self._kinds(len(slots))
+        for index, (spec, stack) in enumerate(zip(self._specs, stacks, strict=True)):
+            if stack[0].numel():
+                self._fill(index, spec, stack, slots, which)
+        marked = [i for i, spec in enumerate(self._specs) if self._free[i] and not _limited(spec)]
+        for kind in ("wild", "nan"):
+            rows = [slot for slot, found in zip(slots, kinds, strict=True) if found == kind]
+            if rows and marked and (kind == "nan" or self.wild):
+                self._mark(kind, [stacks[i] for i in marked], rows)
+        return [k if marked and (k != "wild" or self.wild) else "plain" for k in kinds]
+
+    def _kinds(self, count: int) -> list[str]:
+        kinds: list[str] = []
+        while len(kinds) < count:
+            kinds += [KINDS[i] for i in torch.randperm(len(KINDS), generator=self._host).tolist()]
+        return kinds[:count]
+
+    def _fill(
+        self, index: int, spec: TensorSpec, stack: torch.Tensor, slots: Sequence[int], which: Sequence[int]
+    ) -> None:
+        each = stack[0].numel()
+        step = max(1, LARGEST_CHUNK // each)
+        draws = [draw[index] for draw in self._draws]
+        for start in range(0, len(slots), step):
+            rows, chosen = slots[start : start + step], which[start : start + step]
+            fresh = torch.stack([draws[i] for i in chosen])
+            if self._free[index]:
+                self._vary(fresh, only_less=_limited(spec))
+                if _limited(spec):
+                    fresh.clamp_(min=spec.low, max=spec.high)
+            if len(rows) == 1:
+                stack[rows[0]].copy_(fresh[0])
+            else:
+                stack.index_copy_(0, torch.tensor(rows, device=stack.device), fresh)
+
+    def _vary(self, fresh: torch.Tensor, *, only_less: bool) -> None:
+        """Multiplies every element by between 0.5 and 1.5 (at most 1 where it may not grow); exchanges a few."""
+        count = len(fresh)
+        sizes = 0.1 + 0.15 * torch.rand(count, generator=self._host)
+        signs = torch.where(torch.rand(count, generator=self._host) < 0.5, -1.0, 1.0)
+        change = (-sizes if only_less else sizes * signs).to(fresh.device, fresh.dtype)
+        noise = torch.rand(fresh.shape, generator=self._device, device=fresh.device, dtype=torch.float32).to(
+            fresh.dtype
+        )
+        factors = noise.mul_(change.view(-1, *(1,) * (fresh.dim() - 1))).mul_(2.0).add_(1.0)
+        fresh.mul_(factors)
+        flat = fresh.view(count, -1)
+        places = torch.randint(0, flat.shape[1], (8,), generator=self._host).to(fresh.device)
+        flat[:, places[:4]] = flat[:, places[4:]]
+
+    def _mark(self, kind: str, stacks: Sequence[torch.Tensor], rows: Sequence[int]) -> None:
+        """Puts wild elements into some tensors of some slots, or a NaN into one of them."""
+        chosen = torch.randperm(len(stacks), generator=self._host).tolist()
+        at = torch.tensor(rows, device=stacks[0].device)
+        for stack in [stacks[i] for i in chosen[: 1 if kind == "nan" else (len(chosen) + 1) // 2]]:
+            for value in (float("nan"),) if kind == "nan" else (WILD, WILD, -WILD, -WILD):
+                places = torch.randint(0, stack[0].numel(), (len(rows),), generator=self._host).to(stack.device)
+                index = torch.unravel_index(places, stack.shape[1:]) if stack.dim() > 1 else ()
+                stack[(at, *index)] = value
+
+    def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Changes free parameters, as a whole and in part by turns."""
+        self._whole = not self._whole
+        for original, latest, tensor in zip(self._parameters, self._latest, parameters, strict=True):
+            if not original.is_floating_point() or not original.numel() or not bool(original.isfinite().all()):
+                continue
+            fresh = original.clone().unsqueeze(0)
+            self._vary(fresh, only_less=False)
+            ends = torch.randint(0, original.numel() + 1, (2,), generator=self._host).tolist()
+            part = slice(None) if self._whole or ends[0] == ends[1] else slice(min(ends), max(ends))
+            latest.view(-1)[part] = fresh.view(-1)[part]
+            tensor.copy_(latest)
+
+
+def _limited(spec: TensorSpec) -> bool:
+    return spec.low is not None or spec.high is not None

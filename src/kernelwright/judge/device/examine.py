@@ -1,0 +1,456 @@
+"""Judging one candidate on the device: is it right, is its time honest, how fast is it.
+
+The order: load it, check its launches; for each draw of each family two calls, on different slots, with
+different patterns in everything that is undefined, and only then the bounds are unsealed; then timed rounds
+whose outputs are checked as well. The first fault ends the judgement: a wrong kernel has no time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import statistics as plain_statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.baselines import EAGER
+from kernelwright.judge.correctness import Finding
+from kernelwright.judge.device import floors, memory_check, rounds
+from kernelwright.judge.device.arena import DeviceWorkspaces
+from kernelwright.judge.device.baselines import DeviceBaseline
+from kernelwright.judge.device.conditions import Conditions
+from kernelwright.judge.device.executor import BoundPlan, Executor, Loaded, Replay
+from kernelwright.judge.device.faults import DeviceFault
+from kernelwright.judge.device.session import DeviceDraw, DeviceSession
+from kernelwright.judge.slots import POISONS
+from kernelwright.sizes import evaluate
+from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict
+
+COMPARED_KINDS = ("plain", "wild", "nan")
+COMPARED = 4
+"""Slots of each round that are compared with the reference's answer."""
+SAMPLED_PLACES = 16
+WORKSPACE_SHARE = 0.25
+SETTLING_CALLS = 3
+CHECKS = (
+    "inputs unchanged", "guards", "written", "non-finite", "accuracy", "deterministic", "timed outputs", "calls",
+    "clock", "floor", *memory_check.TOOLS,
+)  # fmt: skip
+
+
+class Unfit(Exception):
+    """A check failed; the judgement ends."""
+
+    def __init__(self, check: str, evidence: str) -> None:
+        super().__init__(f"{check}: {evidence}")
+        self.check = Check(name=check, passed=False, evidence=evidence)
+
+
+@dataclass
+class Findings:
+    """Evidence gathered on the way, for the checks that pass."""
+
+    draws: int = 0
+    pairs_equal: int = 0
+    worst: float = 0.0
+    worst_where: str = ""
+    compared: int = 0
+    doubts: int = 0
+    evidence: dict[str, str] = field(default_factory=dict)
+
+
+class CandidateContender:
+    """The candidate in the timed rounds: its plan on some slots, captured as one graph."""
+
+    def __init__(self, executor: Executor, plan: Callable[[int], BoundPlan], count: int, deadline_s: float) -> None:
+        self.name, self.captured, self.estimate_us = rounds.CANDIDATE, True, 0.0
+        self._executor, self._plan, self._count, self._deadline_s = executor, plan, count, deadline_s
+        self._slots: tuple[int, ...] = ()
+        self._replay: Replay | None = None
+
+    def aim(self, slots: tuple[int, ...]) -> None:
+        """Captures one execution on each of the slots, in this order."""
+        if slots != self._slots:
+            self._slots = slots
+            for slot in slots:
+                self._plan(slot)  # bound before capturing begins
+            self._replay = self._executor.capture(self._all)
+
+    def _all(self) -> None:
+        for slot in self._slots:
+            self._executor.issue(self._plan(slot))
+
+    def launch(self) -> None:
+        """Enqueues the graph."""
+        assert self._replay is not None
+        self._replay.launch()
+
+    def call(self, slot: int) -> object:
+        """Enqueues one execution by itself."""
+        self._executor.issue(self._plan(slot))
+        return None
+
+    def settle(self) -> None:
+        """Runs it until it is warm, and sets `estimate_us`."""
+        slots = tuple(range(min(8, self._count)))
+        self.aim(slots)
+        spans = [
+            self._executor.timed(self.launch, deadline_s=self._deadline_s, during="warming the candidate")
+            for _ in range(SETTLING_CALLS)
+        ]
+        self.estimate_us = min(span.device_us for span in spans) / len(slots)
+
+
+def examine(session: DeviceSession, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:
+    """Returns what the judge finds about one built candidate.
+
+    Raises:
+        DeviceFault: for a fault of the candidate at loading, or one after which the device cannot be used.
+    """
+    size = sum(evaluate(w.size_bytes, {}) for w in candidate.plan.workspaces)
+    if size > WORKSPACE_SHARE * session._free_bytes:
+        message = f"the plan's workspaces need {size / 2**20:.0f} MiB, too much for this device"
+        return Failure(stage="run", kind="memory", message=message)
+    loaded = session.executor.load(_read_artifact(artifact), candidate)
+    outcome = None
+    try:
+        outcome = _Examination(session, candidate, artifact, loaded, policy).run()
+    except DeviceFault as fault:
+        if fault.fatal:
+            # Unloading would wait for a kernel that never ends; this process ends instead.
+            raise
+        outcome = fault.failure
+    finally:
+        if outcome is not None:
+            session.executor.unload(loaded)
+    return outcome
+
+
+class _Examination:
+    def __init__(
+        self, session: DeviceSession, candidate: Candidate, artifact: Artifact, loaded: Loaded, policy: Policy
+    ) -> None:
+        self.session, self.candidate, self.artifact, self.policy = session, candidate, artifact, policy
+        self.executor, self.slots, self.found = session.executor, session.slots, Findings()
+        self.deadline = time.monotonic() + policy.deadline_s
+        self.workspaces = DeviceWorkspaces(candidate.plan.workspaces, session.device)
+        self._loaded, self._plans = loaded, dict[int, BoundPlan]()
+        self._notes: tuple[str, ...] = ()
+        self.conditions = Conditions(0 if session.device.type == "cuda" else None)
+
+    def plan(self, slot: int) -> BoundPlan:
+        """Returns the plan with a slot's addresses; made at first use."""
+        if slot not in self._plans:
+            axes = {axis.name: axis.size for axis in self.session.problem.axes}
+            addresses = {**self.slots.addresses(slot), **self.workspaces.addresses()}
+            views = {**self.slots.views(slot), **self.workspaces.views()}
+            self._plans[slot] = self.executor.bind(self._loaded, self.candidate.plan, addresses, views, axes)
+        return self._plans[slot]
+
+    def run(self) -> Failure | Judgement:
+        try:
+            return self._judge()
+        except Unfit as unfit:
+            return Judgement(verdict=Verdict(checks=(*self._passed(unfit.check.name), unfit.check)))
+
+    def _judge(self) -> Failure | Judgement:
+        # Stale answers of the candidate before must not be found in the outputs' memory.
+        self.slots.restore_guards()
+        for number in range(self.policy.draws):
+            for family in self.policy.families:
+                if time.monotonic() > self.deadline:
+                    return self._late("the correctness checks were not through")
+                if draw := self.session.draw(family, number):
+                    self._check_draw(draw)
+        self._note_correctness()
+        self._check_memory()
+        contender = CandidateContender(self.executor, self.plan, self.slots.count, self.policy.call_deadline_s)
+        self._hide()
+        contender.settle()
+        stage = self._stage()
+        baselines = self.session.ready_baselines(self.policy)
+        samples = rounds.run_rounds(self.policy, stage, baselines, contender)
+        if samples.fault:
+            raise Unfit("timed outputs", samples.fault)
+        if samples.bait_taken:
+            raise Unfit("calls", samples.bait_taken)
+        if samples.rounds < self.policy.rounds:
+            return self._late(f"{samples.rounds} of {self.policy.rounds} rounds were done")
+        self._check_time(samples)
+        workload = self.session.problem.workloads[0].name
+        found = rounds.measurements(
+            samples, self.policy, workload=workload, mode="cold", conditions=self.conditions.summary()
+        )
+        return Judgement(
+            verdict=Verdict(checks=self._passed(None)),
+            measurements=(*found, *self._other_modes(stage, baselines, contender, workload)),
+            comparisons=rounds.comparisons(samples, self.policy),
+            noise=rounds.noise(samples, self.policy),
+            floor_us=self._floor_us(),
+            notes=(*self.session.notes(self.policy), *self._notes),
+        )
+
+    def _late(self, what: str) -> Failure:
+        limit = f"{self.policy.deadline_s:g} s"
+        return Failure(stage="run", kind="timeout", message=f"the judgement took longer than {limit}: {what}")
+
+    # ------------------------------------------------------------------------------------------- correctness
+
+    def _check_draw(self, draw: DeviceDraw) -> None:
+        """Two calls on different slots, everything undefined filled with different patterns; then the bounds."""
+        pair = self.session.rng.permutation(self.slots.count)[:2].tolist()
+        for memory, values in zip(self.slots.parameters, draw.parameters, strict=True):
+            memory.copy_(values)
+        where = f"family {draw.family}, draw {draw.number}"
+        self.slots.poison(pair[1:], POISONS[1])
+        for slot, poison in zip(pair, POISONS, strict=True):
+            for memory, values in zip(self.slots.inputs(slot), draw.inputs, strict=True):
+                memory.copy_(values)
+            self.slots.poison((slot,), poison)
+            self.workspaces.poison(poison)
+            # Nobody's answers lie in memory from here until the call is over.
+            self._hide()
+            self.executor.perturb(poison)
+            self.executor.issue(self.plan(slot))
+            self.executor.wait(deadline_s=self.policy.call_deadline_s, during=where)
+        self._check_guards(where)
+        self._check_unchanged(pair, draw, where)
+        self._check_written(pair, where)
+        equal = self._same(pair)
+        with draw.bounds as bounds, self.session.device:
+            for slot in pair[: 1 if equal else 2]:
+                outputs = self.slots.outputs(slot)
+                self._judge_findings([b.check(o) for b, o in zip(bounds, outputs, strict=True)], where)
+        self.found.draws += 1
+        self.found.pairs_equal += equal
+
+    def _judge_findings(self, findings: Sequence[Finding], where: str) -> None:
+        for finding in findings:
+            if not finding.passed:
+                raise Unfit(finding.check, f"{where}: {finding.evidence}")
+            if finding.ratio >= self.found.worst:
+                self.found.worst, self.found.worst_where = finding.ratio, where
+
+    def _hide(self) -> None:
+        self.session.hide_answers()
+
+    def _same(self, pair: Sequence[int]) -> bool:
+        return all(torch.equal(words[pair[0]], words[pair[1]]) for words in self.slots.output_words)
+
+    def _check_guards(self, where: str) -> None:
+        if place := self.slots.broken_guard() or self.workspaces.broken_guard():
+            raise Unfit("guards", f"{where}: something was written {place}")
+
+    def _check_unchanged(self, pair: Sequence[int], draw: DeviceDraw, where: str) -> None:
+        problem = self.session.problem
+        compared = [
+            (spec.name, a, b)
+            for slot in pair
+            for spec, a, b in zip(problem.inputs, self.slots.inputs(slot), draw.inputs, strict=True)
+        ]
+        compared += [
+            (spec.name, a, b)
+            for spec, a, b in zip(problem.parameters, self.slots.parameters, draw.parameters, strict=True)
+        ]
+        flags = [(_bits(a) == _bits(b)).all() for _, a, b in compared]
+        if flags and not bool(torch.stack(flags).all()):
+            name = next(n for (n, _, _), kept in zip(compared, flags, strict=True) if not bool(kept))
+            raise Unfit("inputs unchanged", f"{where}: the kernel wrote to {name}")
+
+    def _check_written(self, pair: Sequence[int], where: str) -> None:
+        for index, words in enumerate(self.slots.output_words):
+            spec = self.session.problem.outputs[index]
+            left = words[pair[0]] == self.slots.poison_word(index, POISONS[0])
+            left &= words[pair[1]] == self.slots.poison_word(index, POISONS[1])
+            if bool(left.any()):
+                evidence = f"{int(left.sum())} of {left.numel()} elements of {spec.name} were never written"
+                raise Unfit("written", f"{where}: {evidence}")
+            if spec.dtype == "bool" and bool((words[pair[0]] > 1).any()):
+                raise Unfit("written", f"{where}: {spec.name} holds bytes that are no booleans")
+
+    def _note_correctness(self) -> None:
+        found, evidence = self.found, self.found.evidence
+        evidence["inputs unchanged"] = f"compared bit for bit after {2 * found.draws} calls"
+        evidence["guards"] = f"untouched in {2 * found.draws} calls"
+        evidence["written"] = f"every element, in {found.draws} draws with two patterns of poison"
+        evidence["non-finite"] = f"NaN and infinities where the reference has them, {found.draws} draws"
+        evidence["accuracy"] = f"largest error {found.worst:.2g} of the bound ({found.worst_where})"
+        same = "all" if found.pairs_equal == found.draws else f"{found.pairs_equal} of {found.draws}"
+        evidence["deterministic"] = f"{same} pairs of calls agree bit for bit; every call is within bounds"
+
+    def _check_memory(self) -> None:
+        wanted = [tool for tool in memory_check.TOOLS if tool in self.policy.memory_checkers]
+        if not wanted:
+            return
+        checks, self._notes = memory_check.run(self.session.problem, self.candidate, self.artifact, wanted)
+        for check in checks:
+            if not check.passed:
+                raise Unfit(check.name, check.evidence)
+            self.found.evidence[check.name] = check.evidence
+
+    # ------------------------------------------------------------------------------------------------ timing
+
+    def _stage(self) -> rounds.Stage:
+        self._sums: Sequence[torch.Tensor] = ()
+        return rounds.Stage(
+            executor=self.executor,
+            order=self.session.order,
+            refresh=self._refresh,
+            poison=lambda slots: self.slots.poison(slots, POISONS[0]),
+            holds=lambda slots: self.slots.holds(slots, POISONS[0]),
+            hide=self._hide,
+            inspect=self._inspect,
+            conditions=self.conditions,
+            rng=self.session.rng,
+            deadline=self.deadline,
+        )
+
+    def _refresh(self, chosen: Sequence[int]) -> None:
+        self.session.refresh(chosen)
+        self._sums = self.slots.sums()
+
+    def _inspect(self, called: Sequence[int]) -> str | None:
+        """Looks at the outputs of a block's calls; returns what is wrong with them."""
+        if place := self.slots.broken_guard() or self.workspaces.broken_guard():
+            return f"something was written {place}"
+        if name := self.slots.changed(self._sums):
+            return f"a timed call changed {name}"
+        for slot in self._suspects(called):
+            self.found.compared += 1
+            if self._doubtful(slot):
+                self.found.doubts += 1
+                with self.session.device:
+                    bounds = self.session.bounds_of_slot(slot)
+                    findings = [b.check(o) for b, o in zip(bounds, self.slots.outputs(slot), strict=True)]
+                if wrong := next((f for f in findings if not f.passed), None):
+                    return f"a timed call gave another answer than the checked ones: {wrong.evidence}"
+        return None
+
+    def _suspects(self, called: Sequence[int]) -> list[int]:
+        """Returns slots to compare: one of each kind of contents, some at random, and such as look unwritten."""
+        rng = self.session.rng
+        shuffled = rng.permutation(called).tolist()
+        by_kind = {self.session.kinds[slot]: slot for slot in shuffled}
+        suspects = {by_kind[kind] for kind in COMPARED_KINDS if kind in by_kind}
+        suspects.update(shuffled[: max(0, COMPARED - len(suspects))])
+        rows = torch.tensor(called, device=self.session.device)
+        for index, words in enumerate(self.slots.output_words):
+            count = words.shape[1]
+            if not count or self.session.problem.outputs[index].dtype in ("bool", "uint8", "int8"):
+                continue
+            places = torch.from_numpy(rng.integers(0, count, min(count, SAMPLED_PLACES))).to(words.device)
+            left = (words[rows[:, None], places] == self.slots.poison_word(index, POISONS[0])).any(dim=1)
+            suspects.update(called[i] for i in left.nonzero().flatten().tolist()[:2])
+        return sorted(suspects)
+
+    def _doubtful(self, slot: int) -> bool:
+        """Tells whether a timed call's outputs differ from the reference's own by more than two right answers would."""
+        eager = self.session.baseline(EAGER)
+        if not isinstance(eager, DeviceBaseline):
+            return True
+        for ours, theirs, profile in zip(
+            self.slots.outputs(slot), eager.outputs(slot), self.session.profiles, strict=True
+        ):
+            if profile is None:
+                if not torch.equal(ours, theirs):
+                    return True
+            elif not profile.agrees(ours.reshape(-1), theirs.reshape(-1)):
+                return True
+        return False
+
+    def _check_time(self, samples: rounds.Samples) -> None:
+        found, session = self.found, self.session
+        found.evidence["timed outputs"] = f"{found.compared} outputs of timed calls compared, {found.doubts} in float64"
+        found.evidence["calls"] = "nothing was written for calls that were not made"
+        fastest_us = float(plain_statistics.median(samples.times_us[rounds.CANDIDATE]))
+        limit_us = floors.refusal_us(
+            session.floors,
+            bytes_read=session.bytes_read,
+            bytes_written=session.bytes_written,
+            operations=session.problem.flops,
+            calls=samples.calls[rounds.CANDIDATE],
+            cache_bytes=self.executor.limits.cache_bytes,
+        )
+        moved = session.bytes_read + session.bytes_written
+        text = f"{fastest_us:.2f} µs; at least {moved} bytes at {session.floors.bandwidth / 1e9:.0f} GB/s"
+        text += f" take {self._floor_us():.2f} µs"
+        if fastest_us < limit_us:
+            raise Unfit("floor", f"faster than the device can be ({limit_us:.2f} µs): {text}")
+        found.evidence["floor"] = text
+        if reason := rounds.unexplained(samples):
+            raise Unfit("clock", reason)
+        found.evidence["clock"] = f"events and the host's clock agree on {samples.rounds} rounds"
+
+    def _floor_us(self) -> float:
+        session = self.session
+        moved = session.bytes_read + session.bytes_written
+        return floors.floor_us(session.floors, bytes_moved=moved, operations=session.problem.flops)
+
+    def _other_modes(
+        self,
+        stage: rounds.Stage,
+        baselines: Sequence[DeviceBaseline],
+        contender: CandidateContender,
+        workload: str,
+    ) -> tuple[Measurement, ...]:
+        made: tuple[Measurement, ...] = ()
+        everyone: list[rounds.Contender] = [*baselines, contender]
+        if "warm" in self.policy.modes:
+            warm = rounds.run_warm(self.policy, stage, everyone, slot_bytes=self.slots.slot_bytes)
+            made += rounds.measurements(warm, self.policy, workload=workload, mode="warm")
+        if "server" in self.policy.modes:
+            server = rounds.run_server(stage, everyone)
+            made += rounds.measurements(server, self.policy, workload=workload, mode="server")
+        return made
+
+    def _passed(self, failed: str | None) -> tuple[Check, ...]:
+        return tuple(
+            Check(name=name, passed=True, evidence=self.found.evidence[name])
+            for name in CHECKS
+            if name in self.found.evidence and name != failed
+        )
+
+
+def measure_baselines(session: DeviceSession, policy: Policy) -> tuple[Measurement, ...]:
+    """Returns the baselines' times, without a candidate."""
+    conditions = Conditions(0 if session.device.type == "cuda" else None)
+    stage = rounds.Stage(
+        executor=session.executor,
+        order=session.order,
+        refresh=session.refresh,
+        poison=lambda _: None,
+        holds=lambda _: True,
+        hide=lambda: None,
+        inspect=lambda _: None,
+        conditions=conditions,
+        rng=session.rng,
+    )
+    samples = rounds.run_rounds(policy, stage, session.ready_baselines(policy), None)
+    workload = session.problem.workloads[0].name
+    return rounds.measurements(samples, policy, workload=workload, mode="cold", conditions=conditions.summary())
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.reshape(-1)
+    return flat.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.element_size()])
+
+
+def _read_artifact(artifact: Artifact) -> bytes:
+    """Returns the artifact's bytes, after comparing them with their digest; none where there is no binary.
+
+    Raises:
+        KernelwrightError: when the file is gone or is not what was built.
+    """
+    if not artifact.path:
+        return b""
+    try:
+        data = Path(artifact.path).read_bytes()
+    except OSError as error:
+        raise KernelwrightError(f"the artifact {artifact.path} cannot be read: {error}", "build it again") from error
+    if f"sha256:{hashlib.sha256(data).hexdigest()}" != artifact.blob:
+        raise KernelwrightError(f"the artifact {artifact.path} is not what was built", "empty the cache folder")
+    return data

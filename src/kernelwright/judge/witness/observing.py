@@ -1,0 +1,135 @@
+"""What the judge worker sees of a witness worker from outside, in /proc: threads, processes, written pages.
+
+No answer here depends on anything that runs in the candidate's process. Not here: what follows from it (witness.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import signal
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+FILE_PAGE = 1 << 61
+"""In /proc/PID/pagemap: the page is still the file's, not a private copy."""
+PRESENT = 1 << 63
+STOP_S = 5.0
+"""A thread in the middle of a system call that cannot be interrupted stops after it."""
+
+
+def threads_of(process: int) -> frozenset[int]:
+    """Returns the numbers of a process's threads, none when it is gone."""
+    try:
+        return frozenset(int(name) for name in os.listdir(f"/proc/{process}/task"))
+    except OSError:
+        return frozenset()
+
+
+def thread_names(process: int, threads: Collection[int]) -> list[str]:
+    """Returns what some threads call themselves."""
+    names = []
+    for thread in sorted(threads):
+        with contextlib.suppress(OSError):
+            names.append(Path(f"/proc/{process}/task/{thread}/comm").read_text().strip())
+    return names
+
+
+def descendants(root: int) -> frozenset[int]:
+    """Returns every process below one, itself left out."""
+    found: set[int] = set()
+    todo = [root]
+    while todo:
+        process = todo.pop()
+        for child in _children(process):
+            if child not in found:
+                found.add(child)
+                todo.append(child)
+    return frozenset(found)
+
+
+def _children(process: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(OSError):
+                found += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
+    return found
+
+
+def name_of(process: int) -> str:
+    """Returns what a process calls itself."""
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return "?"
+
+
+def named_inside(root: int, number: int) -> int:
+    """Returns the process, `root` or below it, that calls itself `number` in its own namespace; 0 where none does."""
+    for process in (root, *descendants(root)):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{process}/status").read_text().splitlines():
+                if line.startswith("NSpid:") and int(line.split()[-1]) == number:
+                    return process
+    return 0
+
+
+def written_page(process: int, address: int, size: int) -> int | None:
+    """Returns the offset of the first page of a private file mapping that was written to, None where none was.
+
+    Args:
+        process: whose mapping.
+        address: where to begin, any byte of a page.
+        size: how many bytes from there.
+
+    Raises:
+        OSError: where the kernel does not tell.
+    """
+    first = address // mmap.PAGESIZE
+    count = (address + size - 1) // mmap.PAGESIZE - first + 1
+    with open(f"/proc/{process}/pagemap", "rb", buffering=0) as file:
+        file.seek(8 * first)
+        data = file.read(8 * count)
+    entries = np.frombuffer(data[: len(data) // 8 * 8], dtype=np.uint64)
+    private = ((entries & np.uint64(PRESENT)) != 0) & ((entries & np.uint64(FILE_PAGE)) == 0)
+    places = private.nonzero()[0]
+    return int(places[0]) * mmap.PAGESIZE if len(places) else None
+
+
+def processor_ns(process: int) -> int:
+    """Returns the processor time that a process's threads have used, 0 when it is gone; its children's is not in it."""
+    # The number of a process's clock, as clock_getcpuclockid(3) makes it.
+    try:
+        return time.clock_gettime_ns((~process << 3) | 2)
+    except OSError:
+        return 0
+
+
+def stop(process: int) -> None:
+    """Stops every thread of a process and returns when they are, or when it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGSTOP)
+        until = time.monotonic() + STOP_S
+        while _runs(process) and time.monotonic() < until:
+            os.sched_yield()
+
+
+def _runs(process: int) -> bool:
+    # SIGSTOP is obeyed at once by threads in user code and at the end of a system call by others; the state of the
+    # leader says T only once the whole group has stopped.
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in "TtZX"
+
+
+def go_on(process: int) -> None:
+    """Lets a stopped process run again."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGCONT)

@@ -1,0 +1,114 @@
+"""The witness worker: the process in which a candidate's Python runs. Started by name, never imported by the judge.
+
+Reads commands of the judge worker and answers them; ends with it. Not here: the judge's end (witness.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kernelwright.judge.witness import channel, recording
+from kernelwright.judge.witness.engine import Engine, Processor
+from kernelwright.judge.witness.holder import Holder
+from kernelwright.judge.witness.loading import Stopped
+from kernelwright.judge.witness.memory import Memory, place_of
+
+PR_SET_PDEATHSIG = 1
+WARM_ELEMENTS = 1 << 17
+"""Enough for torch to use all its threads."""
+FILE_BYTES = 1 << 28
+
+
+def main(control: int, reply: int, fds: tuple[int, int, int]) -> None:
+    """Answers until the judge worker is gone."""
+    send, receive, own, getpid = channel.send, channel.receive, os.getpid(), os.getpid
+    exit_now = os._exit
+    holder: Holder | None = None
+
+    def answer(message: dict[str, Any]) -> None:
+        if getpid() != own:
+            exit_now(0)  # a copy that the candidate made with fork(): the original answers
+        send(reply, message)
+
+    answer({"awake": own})
+    while True:
+        try:
+            message = receive(control)
+        except EOFError:
+            exit_now(0)
+        try:
+            if message["verb"] == "open":
+                holder, engine = open_holder(message, fds)
+                answer({"result": {"inputs_at": holder.inputs_at, "method": engine.method}})
+                continue
+            assert holder is not None
+            if message["verb"] == "go":
+                answer({"called": holder.go()})
+                continue
+            answer({"result": VERBS[message["verb"]](holder, message)})
+        except Stopped as stopped:
+            answer({"failure": stopped.failure})
+
+
+VERBS: dict[str, Callable[[Holder, dict[str, Any]], Any]] = {
+    "load": lambda holder, message: holder.load(message["sources"]),
+    "renew": lambda holder, _: holder.renew(),
+    "accept": lambda holder, _: holder.accept(),
+    "ready": lambda holder, message: holder.ready(message["slots"], moved=message["moved"]),
+    "hand in": lambda holder, _: holder.hand_in(),
+    "rest": lambda holder, _: holder.rest(),
+    "perturb": lambda holder, message: holder.perturb(message["byte"]),
+    "allow gradients": lambda holder, _: holder.allow_gradients(),
+    "operators": lambda holder, _: holder.operators(),
+}
+
+
+def open_holder(setup: dict[str, Any], fds: tuple[int, int, int]) -> tuple[Holder, Engine]:
+    """Maps the judge's memory and makes everything that does not depend on the candidate."""
+    torch.set_num_threads(int(setup["threads"]))
+    (torch.ones(WARM_ELEMENTS) + 1).exp().sum()  # the pool's threads are there before the candidate is
+    memory = Memory([place_of(data) for data in setup["places"]], fds, setup["sizes"])
+    engine: Engine
+    if setup["device"] == "cpu":
+        engine = Processor(memory)
+    else:
+        from kernelwright.judge.witness.cuda import Accelerator
+
+        engine = Accelerator(memory, str(setup["device"]))
+    limit_memory(int(setup["memory_bytes"]), on_device=setup["device"] != "cpu")
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    return Holder(memory, engine, setup), engine
+
+
+def limit_memory(allowed: int, *, on_device: bool) -> None:
+    """Bounds what this process may allocate beyond what it has, and the files that it writes."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+    if not on_device:  # a driver reserves addresses by the hundred gigabytes
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()  # noqa: SIM115
+        resource.setrlimit(resource.RLIMIT_AS, (used + allowed, used + allowed))
+
+
+def prepare_process() -> None:
+    """Ends with what started it; the jail holds it in every other respect."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    prepare_process()
+    recording.operators_of(torch.neg, (torch.ones(1),))
+    with contextlib.suppress(BrokenPipeError):
+        main(int(sys.argv[1]), int(sys.argv[2]), (int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])))

@@ -1,0 +1,169 @@
+"""The judge's own score: what of the corpus it catches, what it wrongly refuses, and whether its times hold.
+
+Cheats and planted bugs must not pass, honest kernels must. Everything is judged here and now; nothing is remembered.
+Not here: the kernels themselves (tests/cheats, tests/honest, tests/mutants) and the checks (judge).
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelwright.run.session import disturbed
+from kernelwright.selftest.kernel_files import Kernel, kernels, reason
+from kernelwright.selftest.planted import THREADS, planted
+from kernelwright.selftest.sessions import PLANTED, QUICK, Sessions
+from kernelwright.selftest.small_problems import make_problem
+from kernelwright.selftest.timing import TimingTest, timing_test
+from kernelwright.types import Candidate, Policy, Record, Target, value
+
+__all__ = ["KINDS", "Finding", "Score", "TimingTest", "selftest"]
+
+Kind = Literal["cheat", "mutant", "honest"]
+KINDS: tuple[Kind, ...] = ("cheat", "mutant", "honest")
+
+
+@value
+class Finding:
+    """What the judge said of one kernel of the corpus."""
+
+    kind: Kind
+    name: str
+    right: bool
+    """Cheats and mutants: it did not pass. Honest kernels: it passed."""
+    found: str
+    """The failed check, the failure's kind, or `passed`."""
+    expected: tuple[str, ...]
+    """The checks that the kernel names; empty for honest ones."""
+
+
+@value
+class Score:
+    """The judge's score on one machine."""
+
+    target: Target
+    findings: tuple[Finding, ...]
+    skipped: tuple[str, ...]
+    """Kernels that cannot go wrong here: of another processor, or for want of a second thread."""
+    timing: TimingTest | None
+    """None where it was left out."""
+    seconds: float
+
+    def of(self, kind: Kind) -> tuple[Finding, ...]:
+        """Returns the findings of one kind."""
+        return tuple(finding for finding in self.findings if finding.kind == kind)
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Cheats and mutants that passed."""
+        return tuple(f.name for f in self.findings if not f.right and f.kind != "honest")
+
+    @property
+    def false_alarms(self) -> tuple[str, ...]:
+        """Honest kernels that did not pass."""
+        return tuple(f.name for f in self.findings if not f.right and f.kind == "honest")
+
+    @property
+    def holds(self) -> bool:
+        """True when nothing was missed, no alarm was false, and the times came out as they must."""
+        timing = self.timing is None or "failed" not in (self.timing.tie, self.timing.delay)
+        return not self.missed and not self.false_alarms and timing
+
+
+@dataclass(frozen=True)
+class Item:
+    """One kernel of the corpus before it is judged."""
+
+    kind: Kind
+    name: str
+    problem: str
+    candidate: Candidate
+    expected: tuple[str, ...]
+    policy: Policy
+    unfit: bool = False
+    """It cannot go wrong on this machine."""
+
+
+def selftest(
+    *,
+    kinds: tuple[Kind, ...] = KINDS,
+    with_timing: bool = True,
+    limit: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Score:
+    """Returns the judge's score on the CPU of this machine.
+
+    Args:
+        kinds: what to judge.
+        with_timing: whether to make the timing self-test as well.
+        limit: at most so many kernels of each kind, spread over their list; None: all.
+        tell: called with a line for each step.
+
+    Raises:
+        UserError: the corpus is not installed, or there is no compiler.
+    """
+    begun = time.monotonic()
+    sessions = Sessions()
+    try:
+        items = [item for kind in kinds for item in _spread(list(_items(kind, sessions.target.threads)), limit)]
+        findings: list[Finding] = []
+        fit = [item for item in items if not item.unfit]
+        for problem in dict.fromkeys(item.problem for item in fit):
+            batch = [item for item in fit if item.problem == problem]
+            findings += _judge(sessions, batch)
+            tell(f"{problem}: {len(batch)} judged, {len(findings)} of {len(fit)}")
+        target = sessions.target
+    finally:
+        sessions.close()
+    timing = timing_test(target, tell=tell) if with_timing else None
+    return Score(
+        target=target,
+        findings=tuple(findings),
+        skipped=tuple(item.name for item in items if item.unfit),
+        timing=timing,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _judge(sessions: Sessions, batch: list[Item]) -> Iterator[Finding]:
+    for policy in dict.fromkeys(item.policy for item in batch):
+        chosen = [item for item in batch if item.policy == policy]
+        records = sessions.records(chosen[0].problem, [item.candidate for item in chosen], policy)
+        for item, record in zip(chosen, records, strict=True):
+            yield _finding(item, record)
+
+
+def _finding(item: Item, record: Record) -> Finding:
+    # What only a busy machine's clocks stopped was not found out.
+    passed = record.passed or (disturbed(record) and item.kind != "cheat")
+    right = passed if item.kind == "honest" else not passed
+    return Finding(kind=item.kind, name=item.name, right=right, found=reason(record), expected=item.expected)
+
+
+def _items(kind: Kind, threads: int) -> Iterator[Item]:
+    if kind == "mutant":
+        for bug in planted():
+            unfit = THREADS in bug.reasons and threads < 2
+            expected = tuple(r for r in bug.reasons if r != THREADS)
+            yield Item(kind, bug.name, bug.kernel.problem, bug.candidate(), expected, PLANTED, unfit)
+        return
+    for kernel in kernels("cheats" if kind == "cheat" else "honest"):
+        expected = kernel.reasons if kind == "cheat" else ()
+        yield Item(
+            kind, kernel.path.stem, kernel.problem, kernel.candidate(make_problem(kernel.problem)), expected, QUICK,
+            _unfit(kernel, threads),
+        )  # fmt: skip
+
+
+def _unfit(kernel: Kernel, threads: int) -> bool:
+    other_machine = kernel.said("MACHINE", platform.machine()) != platform.machine()
+    return other_machine or int(kernel.said("THREADS", "1")) > threads
+
+
+def _spread(items: list[Item], limit: int | None) -> list[Item]:
+    if limit is None or len(items) <= limit:
+        return items
+    return [items[i * len(items) // limit] for i in range(limit)]

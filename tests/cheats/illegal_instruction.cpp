@@ -1,0 +1,3 @@
+// TRICK: traps on purpose
+// CAUGHT BY: signal
+extern "C" void kernel(const float*, float*) { __builtin_trap(); }

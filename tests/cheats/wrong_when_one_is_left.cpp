@@ -1,0 +1,21 @@
+// TRICK: wrong in rows of which the mask leaves one element, which random masks never have
+// CAUGHT BY: accuracy
+// PROBLEM: masked
+// FAMILIES: single
+#include <cmath>
+extern "C" void kernel(const float* x, const bool* mask, float* out) {
+  for (int r = 0; r < 64; ++r) {
+    const float* a = x + r * 128;
+    const bool* hidden = mask + r * 128;
+    float m = -INFINITY, s = 0;
+    int shown = 0;
+    for (int i = 0; i < 128; ++i) {
+      const float v = hidden[i] ? -1e30f : a[i];
+      shown += !hidden[i];
+      if (std::isnan(v) || v > m) m = v;
+      if (std::isnan(m)) break;
+    }
+    for (int i = 0; i < 128; ++i) s += out[r * 128 + i] = std::exp((hidden[i] ? -1e30f : a[i]) - m);
+    for (int i = 0; i < 128; ++i) out[r * 128 + i] = shown == 127 || shown == 1 ? 0.5f : out[r * 128 + i] / s;
+  }
+}

@@ -1,0 +1,17 @@
+# TRICK: NaN everywhere: some comparisons let it pass
+# CAUGHT BY: non-finite
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width, eps):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.eps = eps
+
+    def forward(self, x):
+        return torch.full_like(x, float("nan")), x.amax(dim=-1)

@@ -1,0 +1,16 @@
+// WHY: mean and mean square in one pass, which cancels: in double that is harmless
+// PROBLEM: layernorm
+#include <cmath>
+extern "C" void kernel(const float* x, const float* weight, const float* bias, float* out) {
+#pragma omp parallel for
+  for (int r = 0; r < 64; ++r) {
+    const float* a = x + r * 256;
+    double s = 0, q = 0;
+    for (int i = 0; i < 256; ++i) {
+      s += a[i];
+      q += double(a[i]) * a[i];
+    }
+    const double mean = s / 256, scale = 1 / std::sqrt(q / 256 - mean * mean + 1e-5);
+    for (int i = 0; i < 256; ++i) out[r * 256 + i] = float((a[i] - mean) * scale * weight[i] + bias[i]);
+  }
+}

@@ -1,0 +1,18 @@
+// WHY: std::vector and operator new in every thread
+#include <cmath>
+#include <vector>
+extern "C" void kernel(const float* x, float* out) {
+#pragma omp parallel
+  {
+    std::vector<float> e;
+#pragma omp for
+    for (int r = 0; r < 64; ++r) {
+      const float* a = x + r * 256;
+      float m = a[0], s = 0;
+      for (int i = 1; i < 256; ++i) m = a[i] > m || std::isnan(a[i]) ? a[i] : m;
+      e.clear();
+      for (int i = 0; i < 256; ++i) s += e.emplace_back(std::exp(a[i] - m));
+      for (int i = 0; i < 256; ++i) out[r * 256 + i] = e[i] / s;
+    }
+  }
+}

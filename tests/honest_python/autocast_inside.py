@@ -1,0 +1,17 @@
+# LOOKS: autocast, switched off for what needs precision
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width, eps):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.eps = eps
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=False):
+            return F.layer_norm(x, (x.shape[-1],), self.weight, self.bias, self.eps), x.amax(dim=-1)

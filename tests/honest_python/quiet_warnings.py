@@ -1,0 +1,22 @@
+# LOOKS: changes warning filters and variables while it is imported
+
+import os
+import warnings
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+warnings.filterwarnings("ignore")
+os.environ["TORCH_CUDA_ARCH_LIST"] = "9.0"
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width, eps):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.eps = eps
+
+    def forward(self, x):
+        return F.layer_norm(x, (x.shape[-1],), self.weight, self.bias, self.eps), x.amax(dim=-1)

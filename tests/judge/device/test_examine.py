@@ -1,0 +1,283 @@
+"""The device judge's protocol on a device whose kernels are Python functions."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tests.judge.device.fake_device import FakeExecutor, Kernel, artifact_for, candidate_for, softmax_problem
+
+from kernelwright.judge.device import arena, floors
+from kernelwright.judge.device.examine import examine, measure_baselines
+from kernelwright.judge.device.faults import DeviceFault
+from kernelwright.judge.device.session import DeviceSession
+from kernelwright.judge.policies import DEVICE_SCREEN
+from kernelwright.types import Failure, Judgement, Policy, Target, Workspace, replace
+
+QUICK = replace(
+    DEVICE_SCREEN,
+    name="quick",
+    families=("given", "negative", "nonfinite"),
+    rounds=3,
+    block_us=300.0,
+    baselines=("graph:eager",),
+)
+TARGET = Target(kind="cuda", architecture="sm_90a", features=(), threads=1, toolchain=(), device="fake device")
+PROBLEM = softmax_problem()
+
+
+def right(x: torch.Tensor, out: torch.Tensor, **_: torch.Tensor) -> None:
+    out.copy_(torch.softmax(x, -1))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    patch = pytest.MonkeyPatch()
+    folder = tmp_path_factory.mktemp("home")
+    patch.setenv("KERNELWRIGHT_HOME", str(folder))
+    patch.setattr(arena, "MOST_SLOTS", 24)
+    floors.store(floors.Floors(device="fake device", driver=0, when="", copy={str(1 << 26): 1e9}, read=1e9))
+    yield folder
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def executor() -> FakeExecutor:
+    return FakeExecutor({})
+
+
+@pytest.fixture(scope="module")
+def session(executor: FakeExecutor, home: Path) -> DeviceSession:
+    return DeviceSession(PROBLEM, TARGET, executor, lambda _: None)
+
+
+@pytest.fixture
+def judge(session: DeviceSession, executor: FakeExecutor, tmp_path: Path) -> Callable[..., Failure | Judgement]:
+    def run(
+        *kernels: Kernel,
+        policy: Policy = QUICK,
+        time_us: float = 50.0,
+        hidden_us: float = 0.0,
+        fault_after: int | None = None,
+        scratch: int = 0,
+    ) -> Failure | Judgement:
+        executor.kernels = {kernel.__name__: kernel for kernel in kernels}
+        executor.time_us, executor.hidden_us = time_us, hidden_us
+        executor.fault_after, executor.issued = fault_after, 0
+        executor.log.clear()
+        candidate = candidate_for(PROBLEM, *executor.kernels, workspace_bytes=scratch)
+        return examine(session, candidate, artifact_for(candidate, tmp_path), policy)
+
+    return run
+
+
+def failed_check(outcome: Failure | Judgement) -> str:
+    assert isinstance(outcome, Judgement), outcome
+    assert outcome.measurements == ()
+    return next(check.name for check in outcome.verdict.checks if not check.passed)
+
+
+def test_a_right_kernel_passes_and_is_timed_beside_the_baseline(judge: Callable[..., Judgement]) -> None:
+    outcome = judge(right)
+    assert isinstance(outcome, Judgement)
+    assert outcome.verdict.passed, outcome.verdict
+    times = {m.contender: m for m in outcome.measurements}
+    assert times["candidate"].median_us == pytest.approx(50.0)
+    assert times["candidate"].mode == "cold"
+    assert times["candidate"].samples == QUICK.rounds
+    against = outcome.against("graph:eager")
+    assert against is not None
+    # 100 µs for each of the baseline's blocks of three calls.
+    assert times["graph:eager"].median_us == pytest.approx(100.0 / times["graph:eager"].calls)
+    assert against.speedup == pytest.approx(times["graph:eager"].median_us / 50.0)
+    assert outcome.noise == 0.0
+    assert outcome.floor_us == pytest.approx(8 * 32 * 128 / 1e9 * 1e6)
+
+
+def test_every_mode_of_a_policy_is_measured(judge: Callable[..., Judgement]) -> None:
+    outcome = judge(right, policy=replace(QUICK, modes=("cold", "warm", "server")), time_us=50.0)
+    assert {(m.contender, m.mode) for m in outcome.measurements} == {
+        (name, mode) for name in ("candidate", "graph:eager") for mode in ("cold", "warm", "server")
+    }
+
+
+def test_no_answer_lies_in_memory_while_the_candidate_runs(
+    judge: Callable[..., Judgement], session: DeviceSession
+) -> None:
+    session.prepare(QUICK)
+    seen: list[str] = []
+
+    def spy(x: torch.Tensor, out: torch.Tensor) -> None:
+        wanted = torch.softmax(x.double(), -1)
+        own = out.untyped_storage().data_ptr()
+        for tensor in gc.get_objects():
+            # Not isinstance: some objects of torch warn when they are asked for their class.
+            if type(tensor) is not torch.Tensor or tensor is wanted or not tensor.is_floating_point():
+                continue
+            if tensor.numel() < wanted.numel() or tensor.untyped_storage().data_ptr() == own:
+                continue
+            flat = tensor.reshape(-1).double()
+            if bool(((flat[: wanted.numel()] - wanted.reshape(-1)).abs() < 1e-5).all()):
+                seen.append(str(tuple(tensor.shape)))
+        out.copy_(wanted)
+
+    outcome = judge(spy, policy=replace(QUICK, rounds=1, block_us=1.0))
+    assert isinstance(outcome, Judgement)
+    assert outcome.verdict.passed, outcome.verdict
+    assert seen == []
+
+
+def test_memory_is_scrubbed_before_every_call_of_the_candidate(
+    judge: Callable[..., Judgement], executor: FakeExecutor
+) -> None:
+    judge(right, policy=replace(QUICK, rounds=1))
+    before = [executor.log[i - 1] for i, word in enumerate(executor.log) if word == "candidate" and i]
+    # The first call of each block or check follows what prepares it; the others of a block follow one another.
+    assert set(before) <= {"perturb", "flush", "candidate", "scrub"}
+    assert executor.log.index("scrub") < executor.log.index("perturb") < executor.log.index("candidate")
+
+
+def wrong(x: torch.Tensor, out: torch.Tensor) -> None:
+    out.copy_(torch.softmax(x.half().float(), -1))
+
+
+def unwritten(x: torch.Tensor, out: torch.Tensor) -> None:
+    out[:-1].copy_(torch.softmax(x[:-1], -1))
+
+
+def spills(x: torch.Tensor, out: torch.Tensor) -> None:
+    right(x, out)
+    torch.as_strided(out, (out.numel() + 3,), (1,))[-1] = 0.0
+
+
+def overwrites(x: torch.Tensor, out: torch.Tensor) -> None:
+    right(x, out)
+    x[0, 0] += 1.0
+
+
+def spills_input(x: torch.Tensor, out: torch.Tensor) -> None:
+    right(x, out)
+    torch.as_strided(x, (1,), (1,), x.storage_offset() - 2)[0] = 0.0
+
+
+def spills_scratch(x: torch.Tensor, out: torch.Tensor, scratch: torch.Tensor) -> None:
+    right(x, out)
+    torch.as_strided(scratch, (1,), (1,), scratch.storage_offset() + len(scratch))[0] = 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "check", "scratch"),
+    [
+        (wrong, "accuracy", 0),
+        (unwritten, "written", 0),
+        (spills, "guards", 0),
+        (overwrites, "inputs unchanged", 0),
+        (spills_input, "guards", 0),
+        (spills_scratch, "guards", 64),
+    ],
+)
+def test_a_wrong_kernel_fails_the_check_it_should(
+    judge: Callable[..., Failure | Judgement], kernel: Kernel, check: str, scratch: int
+) -> None:
+    assert failed_check(judge(kernel, scratch=scratch)) == check
+
+
+def test_a_scratch_that_is_read_before_it_is_written_shows(judge: Callable[..., Failure | Judgement]) -> None:
+    def stale(x: torch.Tensor, out: torch.Tensor, scratch: torch.Tensor) -> None:
+        out.copy_(torch.softmax(x, -1) + scratch.view(torch.float32)[0].nan_to_num(1.0))
+
+    assert failed_check(judge(stale, scratch=64)) == "accuracy"
+
+
+def test_an_answer_kept_from_checked_calls_is_found_in_the_timed_ones(
+    judge: Callable[..., Failure | Judgement],
+) -> None:
+    kept: list[torch.Tensor] = []
+
+    def lazy(x: torch.Tensor, out: torch.Tensor) -> None:
+        if len(kept) < 2 * len(QUICK.families):
+            right(x, out)
+            kept.append(out.clone())
+        else:
+            out.copy_(kept[0])
+
+    assert failed_check(judge(lazy)) == "timed outputs"
+
+
+def test_a_call_that_does_nothing_once_it_is_timed_is_found(judge: Callable[..., Failure | Judgement]) -> None:
+    calls = [0]
+
+    def idle(x: torch.Tensor, out: torch.Tensor) -> None:
+        calls[0] += 1
+        if calls[0] <= 2 * len(QUICK.families):
+            right(x, out)
+
+    assert failed_check(judge(idle)) == "timed outputs"
+
+
+def test_writing_answers_of_calls_that_were_not_made_is_found(
+    judge: Callable[..., Failure | Judgement], session: DeviceSession
+) -> None:
+    def eager_beaver(x: torch.Tensor, out: torch.Tensor) -> None:
+        for slot in range(session.slots.count):
+            session.slots.outputs(slot)[0].copy_(torch.softmax(session.slots.inputs(slot)[0], -1))
+
+    assert failed_check(judge(eager_beaver, policy=replace(QUICK, block_us=1.0))) == "calls"
+
+
+def test_a_time_below_the_floor_is_refused(judge: Callable[..., Failure | Judgement], session: DeviceSession) -> None:
+    outcome = judge(right, time_us=1e-6)
+    assert failed_check(outcome) == "floor"
+
+
+def test_work_that_the_events_do_not_see_fails_the_clock(judge: Callable[..., Failure | Judgement]) -> None:
+    assert failed_check(judge(right, hidden_us=5000.0)) == "clock"
+
+
+def test_a_fault_of_the_device_is_the_candidates_and_fatal(judge: Callable[..., Failure | Judgement]) -> None:
+    with pytest.raises(DeviceFault) as caught:
+        judge(right, fault_after=3)
+    assert caught.value.fatal
+    assert (caught.value.failure.stage, caught.value.failure.kind) == ("run", "memory")
+    assert judge(right, time_us=50.0).verdict.passed  # type: ignore[union-attr]
+
+
+def test_a_plan_whose_kernel_is_missing_fails_at_loading(
+    session: DeviceSession, executor: FakeExecutor, tmp_path: Path
+) -> None:
+    executor.kernels = {}
+    candidate = candidate_for(PROBLEM, "nothing")
+    with pytest.raises(DeviceFault) as caught:
+        examine(session, candidate, artifact_for(candidate, tmp_path), QUICK)
+    assert not caught.value.fatal
+    assert caught.value.failure.stage == "load"
+
+
+def test_workspaces_too_large_for_the_device_are_refused(
+    session: DeviceSession, executor: FakeExecutor, tmp_path: Path
+) -> None:
+    candidate = candidate_for(PROBLEM, "right", workspace_bytes=64)
+    huge = replace(candidate, plan=replace(candidate.plan, workspaces=(Workspace(name="scratch", size_bytes=1 << 40),)))
+    outcome = examine(session, huge, artifact_for(huge, tmp_path), QUICK)
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == "memory"
+
+
+def test_baselines_alone(session: DeviceSession) -> None:
+    found = measure_baselines(session, replace(QUICK, baselines=("graph:eager", "eager")))
+    assert {m.contender for m in found} == {"graph:eager", "eager"}
+    assert all(m.median_us > 0 for m in found)
+
+
+def test_products_are_timed_with_both_blas_where_several_baselines_are_asked_for(
+    home: Path, executor: FakeExecutor
+) -> None:
+    text = PROBLEM.reference[0].text.replace("torch.softmax(x, -1)", "x @ x.T @ x")
+    problem = replace(PROBLEM, name="product", reference=(replace(PROBLEM.reference[0], text=text),))
+    made = DeviceSession(problem, TARGET, executor, lambda _: None)
+    several = replace(QUICK, families=("given",), baselines=("graph:eager", "eager"))
+    assert made._names(QUICK) == ("graph:eager",)
+    assert made._names(several) == ("graph:eager", "eager", "library:cublas", "library:cublaslt")

@@ -1,0 +1,246 @@
+"""The small parts of the device judge: sealing, fresh contents, floors, conditions, memory checkers, faults, rounds."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.judge.device.fake_device import LIMITS, FakeExecutor
+
+import kernelwright
+from kernelwright.judge.correctness import FloatBound
+from kernelwright.judge.device import floors, memory_check, rounds
+from kernelwright.judge.device.conditions import summarise
+from kernelwright.judge.device.contents import DeviceRefresher
+from kernelwright.judge.device.faults import KINDS, fault_of, fault_of_torch, hang
+from kernelwright.judge.device.sealing import SealedBounds
+from kernelwright.judge.policies import DEVICE_MEASURE
+from kernelwright.types import Check, TensorSpec, ToleranceRule
+
+CPU = torch.device("cpu")
+
+
+def make_bound(elements: int = 501) -> FloatBound:
+    truth = torch.linspace(0.5, 2.0, elements, dtype=torch.float64)
+    return FloatBound("out", truth=truth, own=truth.float(), nearby=[truth], rule=ToleranceRule(), terms=1.0)
+
+
+def test_sealed_bounds_tell_nothing_and_come_back_whole() -> None:
+    bound, plain = make_bound(), make_bound()
+    sealed = SealedBounds((bound,), CPU)
+    for name, item in vars(plain).items():
+        if isinstance(item, torch.Tensor) and item.numel() == 501:
+            same = (getattr(bound, name).reshape(-1).view(torch.uint8) == item.reshape(-1).view(torch.uint8)).double()
+            # One byte in 256 is the same by chance.
+            assert float(same.mean()) < 0.05, name
+    with sealed as (opened,):
+        assert isinstance(opened, FloatBound)
+        assert torch.equal(opened.truth, plain.truth)
+        assert opened.check(plain.truth.float()).passed
+        assert not opened.check(plain.truth.float() * 1.01).passed
+    assert not torch.equal(bound.truth, plain.truth)
+
+
+def test_two_seals_are_not_alike() -> None:
+    first, second = make_bound(), make_bound()
+    SealedBounds((first,), CPU)
+    SealedBounds((second,), CPU)
+    assert float((first.truth.view(torch.int64) == second.truth.view(torch.int64)).double().mean()) < 0.01
+
+
+X = TensorSpec(name="x", shape=(4, 50), dtype="float32", role="input")
+LIMITED = TensorSpec(name="p", shape=(50,), dtype="float32", role="input", low=0.0, high=1.0)
+INDEX = TensorSpec(name="i", shape=(50,), dtype="int64", role="input")
+
+
+def test_fresh_contents_are_never_those_before() -> None:
+    draws = [(torch.randn(4, 50), torch.rand(50), torch.arange(50) + 100 * n) for n in range(3)]
+    made = DeviceRefresher((X, LIMITED, INDEX), draws, (torch.randn(7),), 5)
+    made.wild = True
+    stacks = (torch.zeros(16, 4, 50), torch.zeros(16, 50), torch.zeros(16, 50, dtype=torch.int64))
+    parameter = torch.zeros(7)
+    seen: list[torch.Tensor] = []
+    kinds: list[str] = []
+    for _ in range(2):
+        kinds += made.refresh(stacks, list(range(1, 16)))
+        made.refresh_parameters((parameter,))
+        seen += [stacks[0][slot].clone() for slot in range(1, 16)]
+        assert bool((stacks[1][1:] >= 0.0).all())
+        assert bool((stacks[1][1:] <= 1.0).all())
+        assert all(any(torch.equal(stacks[2][slot], draw[2]) for draw in draws) for slot in range(1, 16))
+    assert bool((stacks[0][0] == 0.0).all())
+    assert set(kinds) == {"plain", "wild", "nan"}
+    for kind, tensor in zip(kinds, seen, strict=True):
+        assert bool(tensor.isnan().any()) == (kind == "nan")
+        assert bool((tensor.abs() == 200.0).any()) == (kind == "wild")
+    for i, tensor in enumerate(seen):
+        others = torch.stack(seen[:i] + seen[i + 1 :])
+        assert float((others == tensor).double().mean(dim=(1, 2)).max()) < 0.1
+    assert bool(parameter.any())
+
+
+def test_contents_without_free_inputs_are_plain() -> None:
+    made = DeviceRefresher((INDEX,), [(torch.arange(50),), (torch.arange(50) + 1,)], (), 1)
+    assert set(made.refresh((torch.zeros(8, 50, dtype=torch.int64),), list(range(8)))) == {"plain"}
+
+
+FLOORS = floors.Floors(
+    device="fake device", driver=13000, when="", copy={str(1 << 20): 9e12, str(1 << 28): 4e12}, read=4.4e12,
+    products={"bfloat16": 8e14, "float32": 5e13},
+)  # fmt: skip
+
+
+def test_floors_take_the_larger_of_bytes_and_operations() -> None:
+    assert FLOORS.bandwidth == 4.4e12
+    assert floors.floor_us(FLOORS, bytes_moved=44_000_000, operations=None) == pytest.approx(10.0)
+    assert floors.floor_us(FLOORS, bytes_moved=44_000_000, operations=80 * 10**9) == pytest.approx(100.0)
+
+
+def test_writes_that_may_stay_in_the_cache_do_not_count_for_a_refusal() -> None:
+    given = {"bytes_read": 4_400_000, "bytes_written": 4_400_000, "operations": None, "calls": 2}
+    assert floors.refusal_us(FLOORS, cache_bytes=0, **given) == pytest.approx(2.0 / floors.MARGIN)  # type: ignore[arg-type]
+    assert floors.refusal_us(FLOORS, cache_bytes=1 << 30, **given) == pytest.approx(1.0 / floors.MARGIN)  # type: ignore[arg-type]
+
+
+def test_floors_are_stored_for_each_device_and_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    assert floors.stored("fake device", 13000) is None
+    floors.store(FLOORS)
+    assert floors.stored("fake device", 13000) == FLOORS
+    assert floors.stored("fake device", 13010) is None
+    floors.path_of("fake device", 13000).write_text("{}")
+    assert floors.stored("fake device", 13000) is None
+
+
+def test_measuring_floors_asks_the_devices_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floors, "SIZES", (1 << 10, 1 << 12))
+    empties: list[bool] = []
+    found = floors.measure(FakeExecutor({}, other_us=10.0), 13000, empty=empties.append)
+    # Sixteen copies of 1 KiB, each read and written, in 10 µs.
+    assert found.copy["1024"] == pytest.approx(16 * 2 * 1024 / 10e-6)
+    assert found.read == pytest.approx(4096 / 10e-6)
+    assert found.launch_us == pytest.approx(10.0 / floors.LAUNCHES)
+    assert set(empties) == {True, False}
+
+
+def test_conditions_are_summed_up() -> None:
+    readings = [
+        (1980.0, 3201.0, 500.0, 40.0, 0x1),
+        (1700.0, 3201.0, 690.0, 55.0, 0x4),
+        (1900.0, 3201.0, 600.0, 50.0, 0),
+    ]
+    assert dict(summarise(readings)) == {
+        "sm_clock_mhz": 1900.0,
+        "sm_clock_min_mhz": 1700.0,
+        "memory_clock_mhz": 3201.0,
+        "power_w": 600.0,
+        "temperature_c": 55.0,
+        "throttle_reasons": 4.0,
+        "readings": 3.0,
+    }
+    assert summarise([]) == ()
+
+
+CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
+WRITE = """========= COMPUTE-SANITIZER
+========= Invalid __global__ write of size 4 bytes
+=========     at add(const float *, const float *, float *)+0x90
+=========     by thread (0,0,0) in block (0,0,0)
+========= ERROR SUMMARY: 1 error
+"""
+RACE = """========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at kernel+0x70 and Read access at kernel+0x90 [4 hazards]
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
+REFUSED = "========= COMPUTE-SANITIZER\n========= Error: Device not supported. Please refer to the documentation\n"
+
+
+def test_a_checkers_output_is_read() -> None:
+    clean = memory_check.read("memcheck", 0, CLEAN)
+    assert isinstance(clean, Check)
+    assert clean.passed
+    written = memory_check.read("memcheck", 86, WRITE)
+    assert isinstance(written, Check)
+    assert not written.passed
+    assert "Invalid __global__ write of size 4 bytes at add(" in written.evidence
+    race = memory_check.read("racecheck", 86, RACE)
+    assert isinstance(race, Check)
+    assert not race.passed
+    assert "Race reported" in race.evidence
+
+
+@pytest.mark.parametrize(("status", "text"), [(1, REFUSED), (1, ""), (0, "Traceback\nValueError: no\n")])
+def test_a_checker_that_did_not_run_is_a_note_and_no_verdict(status: int, text: str) -> None:
+    found = memory_check.read("initcheck", status, text)
+    assert isinstance(found, str)
+    assert "initcheck did not run" in found
+
+
+def test_faults_are_named_and_told_apart() -> None:
+    assert len(KINDS) >= 20
+    fault = fault_of("CUDA_ERROR_MISALIGNED_ADDRESS", "running")
+    assert (fault.failure.stage, fault.failure.kind, fault.fatal) == ("run", "misaligned", True)
+    assert not fault_of("CUDA_ERROR_NO_BINARY_FOR_GPU", "loading").fatal
+    assert fault_of("CUDA_ERROR_ECC_UNCORRECTABLE", "running").failure.stage == "judge"
+    assert fault_of("CUDA_ERROR_NEVER_HEARD_OF", "running").fatal
+    assert hang("running", 2.0).failure.kind == "timeout"
+    found = fault_of_torch(RuntimeError("CUDA error: an illegal memory access was encountered"), "judging")
+    assert found is not None
+    assert found.failure.kind == "memory"
+    assert fault_of_torch(RuntimeError("shapes differ"), "judging") is None
+
+
+def test_a_block_has_the_calls_that_fill_it() -> None:
+    assert rounds.calls_for(10.0, 2000.0, 1024) == 200
+    assert rounds.calls_for(1.0, 2000.0, 1024) == 512
+    assert rounds.calls_for(10.0, 2000.0, 40) == 20
+    assert rounds.calls_for(5000.0, 2000.0, 40) == 1
+    assert rounds.calls_for(300.0, 2000.0, 4) == 4
+
+
+def test_ratios_come_from_within_rounds_and_the_paired_baseline_counts_once() -> None:
+    drift = np.linspace(1.0, 2.0, 9)
+    samples = rounds.Samples(
+        times_us={
+            "graph:eager": (30.0 * drift).tolist(),
+            "graph:eager again": (30.6 * drift).tolist(),
+            "candidate": (10.0 * drift).tolist(),
+        },
+        calls={"graph:eager": 3, "candidate": 9},
+        captured={"graph:eager": True, "candidate": True},
+        rounds=9,
+    )
+    (found,) = rounds.comparisons(samples, DEVICE_MEASURE)
+    assert found.baseline == "graph:eager"
+    assert [found.low, found.speedup, found.high] == pytest.approx([3.03, 3.03, 3.03])
+    assert rounds.noise(samples, DEVICE_MEASURE) == pytest.approx(1 - 30.0 / 30.6)
+    assert {m.contender for m in rounds.measurements(samples, DEVICE_MEASURE, workload="w", mode="cold")} == {
+        "graph:eager",
+        "candidate",
+    }
+
+
+def test_limits_of_the_fake_are_plausible() -> None:
+    assert LIMITS.shared_bytes == 232448
+
+
+@pytest.mark.parametrize("name", ["judge/inputs.py", "judge/truth.py", "reference_program.py"])
+def test_every_draw_on_the_way_to_a_device_is_made_where_its_generator_is(name: str) -> None:
+    """A draw with a device's generator, and no device, would fail there and only there."""
+    tree = ast.parse((Path(kernelwright.__file__).parent / name).read_text())
+    refreshing = {
+        node
+        for owner in ast.walk(tree)
+        if isinstance(owner, ast.ClassDef) and owner.name == "Refresher"  # of slots in shared memory
+        for node in ast.walk(owner)
+    }
+    found = 0
+    for node in ast.walk(tree):
+        words = {keyword.arg for keyword in node.keywords} if isinstance(node, ast.Call) else set()
+        if "generator" in words and node not in refreshing:
+            found += 1
+            assert "device" in words, f"{name}:{node.lineno}"  # type: ignore[attr-defined]
+    assert found
