@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -60,3 +61,11 @@ def test_products_that_cancel_are_not_fused() -> None:
     template = tile_cases.template_of(cutile, case)
     text = tile_cases.emitted(template, template.space.default()).sources[0].text
     assert text.count("ct.bitcast(ct.bitcast(") == 2
+
+
+def test_a_language_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", nothing)
+    assert tile_cases.refusal(cutile, lambda x: x + 1, torch.ones(4)) == "the package 'cuda-tile' is not installed"

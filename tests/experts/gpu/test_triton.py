@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -54,3 +55,11 @@ def test_products_that_cancel_are_not_fused() -> None:
     case = traced(lambda a, b, c, d: a * b - c * d, *(torch.ones(4, 4) for _ in range(4)))
     template = tile_cases.template_of(triton, case)
     assert tile_cases.emitted(template, template.space.default()).options == (("fp_fusion", False),)
+
+
+def test_a_language_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", nothing)
+    assert tile_cases.refusal(triton, lambda x: x + 1, torch.ones(4)) == "the package 'triton' is not installed"

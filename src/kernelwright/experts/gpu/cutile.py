@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from kernelwright.experts.gpu.cutile_dialect import CutileDialect
-from kernelwright.experts.gpu.tile_candidate import candidate, loops_of, shape_parameters
+from kernelwright.experts.gpu.tile_candidate import candidate, loops_of, missing, shape_parameters
 from kernelwright.experts.protocol import Answer
 from kernelwright.graph import Graph
 from kernelwright.types import (
@@ -32,7 +32,7 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns one template for the whole graph, or a refusal that names what is missing."""
     del target
     dialect = CutileDialect()
-    every = loops_of(problem, graph, dialect)
+    every = missing("cuda-tile") or loops_of(problem, graph, dialect)
     if isinstance(every, Refusal):
         return every
     identity = digest(problem)

@@ -6,6 +6,7 @@ Not here: the body of a kernel (tile_kernel.py), the choices of a language (trit
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import metadata
 from math import prod
 
 from kernelwright.experts import tensors as t
@@ -37,6 +38,18 @@ from kernelwright.types import (
 INT_LIMIT = 1 << 31
 NO_BLOCK = (1, 1, 1)
 """The compiler chooses it."""
+
+
+def missing(package: str) -> Refusal | None:
+    """Returns the refusal of a language whose compiler is not installed here, None where it is.
+
+    A run goes on with the other languages then; nothing is imported to find out.
+    """
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return Refusal(subject=package, reason=f"the package {package!r} is not installed")
+    return None
 
 
 def loops_of(problem: Problem, graph: Graph, dialect: Dialect) -> tuple[Loops, ...] | Refusal:

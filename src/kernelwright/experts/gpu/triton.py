@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from kernelwright.experts.frame import Loops
-from kernelwright.experts.gpu.tile_candidate import candidate, loops_of, shape_parameters
+from kernelwright.experts.gpu.tile_candidate import candidate, loops_of, missing, shape_parameters
 from kernelwright.experts.gpu.tile_printer import expressions_of, has_two_products
 from kernelwright.experts.gpu.triton_dialect import FAST, TritonDialect
 from kernelwright.experts.protocol import Answer
@@ -36,7 +36,7 @@ MOST_WARPS = 16
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns one template for the whole graph, or a refusal that names what is missing."""
     del target
-    every = loops_of(problem, graph, TritonDialect())
+    every = missing("triton") or loops_of(problem, graph, TritonDialect())
     if isinstance(every, Refusal):
         return every
     identity = digest(problem)
