@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelwright.reference_program import Reference, state_of
 
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
-TINY, HUGE = 1e-290, 1e300
+TINY, HUGE, HUGER = 1e-290, 1e300, 1e305
 UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
 """Of the arithmetic that a dtype deserves: half-precision tensors are expected to be summed in float32."""
 
@@ -165,7 +165,7 @@ class Truth:
             parameters: of the reference.
             relative: the size of a rounding; of the other sign, every change is the opposite one.
             seed: of the changes.
-            untied: also tell zeros, infinities and NaN apart, which no relative change does.
+            untied: also tell zeros apart, infinities and NaN, which no relative change does.
         """
         device = next((t.device for t in (*inputs, *parameters)), torch.device("cpu"))
         generator = torch.Generator(device).manual_seed(seed)
@@ -179,17 +179,17 @@ class Truth:
 
 
 def untie(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
-    """Returns what `nudge` does, with zeros next to zero, infinities merely huge and NaN huger, all of them different.
+    """Returns what `nudge` does, with zeros next to zero and infinities merely huge, all of them different.
 
-    For operators that leave the order of equals open: a NaN is the largest there.
+    NaN become numbers above infinities, where every order of PyTorch has them.
     """
     moved = nudge(tensor, relative, generator)
     if not tensor.is_floating_point() or bool((tensor.isfinite() & (tensor != 0)).all()):
         return moved
     apart = nudge(torch.ones_like(moved), math.copysign(2.0**-10, relative), generator)
     moved = torch.where(tensor == 0, TINY * (apart - 1.0), moved)
-    moved = torch.where(tensor.isinf(), HUGE * tensor.sign().double() * apart, moved)
-    return torch.where(tensor.isnan(), 4.0 * HUGE * apart, moved)
+    moved = torch.where(tensor.isnan(), HUGER * apart, moved)
+    return torch.where(tensor.isinf(), HUGE * tensor.sign().double() * apart, moved)
 
 
 def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
