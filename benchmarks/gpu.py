@@ -29,7 +29,6 @@ for place in (ROOT, ROOT / "src", ROOT / ".carry"):
     sys.path.insert(0, str(place))
 
 from benchmarks import gpu_problems  # noqa: E402
-
 from kernelwright import capture, codec, experts, languages, run  # noqa: E402
 from kernelwright.capture import MODULE as CAPTURE_WORKER  # noqa: E402
 from kernelwright.graph import Capture, Graph  # noqa: E402
