@@ -2,7 +2,8 @@
 
     python benchmarks/device_bringup.py --out FOLDER [--only PART ...] [--quick]
 
-Parts: executor, small, large, repeat, delay, faults, sanitizer. Packages that are missing there are taken from .carry/
+Parts: executor, faults, large, small, repeat, hidden, delay, sanitizer, witness: what matters most comes first, and
+all of them take less than four minutes. Packages that are missing there are taken from .carry/
 (`pip install --no-deps --target .carry pyelftools`).
 
 Prints one line for each step as it ends and the table again at the end; tracebacks and records go to FOLDER. A step
@@ -50,8 +51,8 @@ from kernelwright.types import (  # noqa: E402
 
 COUNT = 1 << 20
 STEP_S = 100
-CHILD_S = 150
-FAULTS_LIMIT_S = 110.0
+CHILD_S = 60
+FAULTS_LIMIT_S = 60.0
 
 
 class Log:
@@ -114,6 +115,8 @@ def executor_part(folder: Path) -> None:
 
     for name, work in EXECUTOR_STEPS:
         do(name, work)
+    if "builder" in state:
+        state["builder"].close()
 
 
 def _import(state: dict[str, Any], said: list[str]) -> None:
@@ -137,10 +140,11 @@ def _probe(state: dict[str, Any], said: list[str]) -> None:
 
 
 def _build(state: dict[str, Any], problem: Problem, candidate: Candidate) -> tuple[bytes, Artifact]:
-    limits = state["executor"].limits
-    suffix = "a" if limits.architecture >= 90 else ""
-    with languages.Builder(languages.cuda_target(f"sm_{limits.architecture}{suffix}"), workers=1) as builder:
-        (built,) = builder.build(problem, [candidate])
+    if "builder" not in state:
+        limits = state["executor"].limits
+        suffix = "a" if limits.architecture >= 90 else ""
+        state["builder"] = languages.Builder(languages.cuda_target(f"sm_{limits.architecture}{suffix}"), workers=1)
+    (built,) = state["builder"].build(problem, [candidate])
     if isinstance(built, Failure):
         raise RuntimeError(f"{built.stage}: {built.kind}: {built.message} {built.detail[:500]}")
     return Path(built.path).read_bytes(), built
@@ -396,11 +400,24 @@ class JudgePart:
 
     def __init__(self, log: Log, *, quick: bool) -> None:
         self.log, self.quick = log, quick
+        self.events: list[tuple[float, Any]] = []
         self.target: Target = languages.cuda_target("sm_90a")
         with log.step("target") as said:
             self.target = languages.detect_device_target()
             said.append(str(self.target))
         self.policies = policies_for(self.target)
+
+    def hear(self, event: Any) -> None:
+        """Keeps one event of the judge."""
+        self.events.append((time.monotonic(), event))
+
+    def opening(self) -> str:
+        """Returns where the time of opening and preparing went, and forgets it."""
+        parts = [e for _, e in self.events if isinstance(e, dict) and "seconds" in e]
+        self.log.write("\n".join(f"{when:.2f} {event}" for when, event in self.events))
+        self.events.clear()
+        named = [(str(e.get("opening") or e.get("baseline") or e.get("state")), e["seconds"]) for e in parts]
+        return "(" + ", ".join(f"{name} {seconds:.2f}" for name, seconds in named if seconds >= 0.02) + ")"
 
     def one(self, judge: Judge, candidate: Candidate, policy: str) -> Record:
         """Judges one candidate and logs its record."""
@@ -411,12 +428,12 @@ class JudgePart:
     def problem_steps(self, name: str, problem: Problem, text: str, *, report: bool) -> None:
         """Screening, measuring, and the whole report, cold and warm, of one right kernel."""
         log = self.log
-        events: list[str] = []
-        with Judge(problem, self.target, on_event=lambda e: events.append(f"{time.monotonic():.2f} {e}")) as judge:
+        with Judge(problem, self.target, on_event=self.hear) as judge:
             made = kernels.candidate(problem, text)
             for policy in ("screen", "measure", *(("report",) if report else ())):
-                with log.step(f"{name}: prepare {policy}", 240):
+                with log.step(f"{name}: prepare {policy}", 240) as said:
                     judge.prepare(self.policies[policy])
+                    said.append(self.opening())
                 for attempt in ("first", "again"):
                     with log.step(f"{name}: {policy}, {attempt}", 120) as said:
                         # Another text, so that the build counts as well.
@@ -425,36 +442,47 @@ class JudgePart:
                         said.append(f"{record.duration_s:.2f} s; {told(record)}")
                         if not record.passed:
                             raise RuntimeError("an honest kernel failed")
-        log.write("\n".join(events))
 
     def fault_steps(self) -> None:
-        """Every fault, and after each a right kernel."""
+        """Every fault, and after each a right kernel; all are built before the first runs."""
         problem, begun = kernels.vector_add(COUNT), time.monotonic()
-        quick = replace(self.policies["screen"], name="faults", families=("given",), rounds=2, call_deadline_s=2.0)
+        quick = replace(self.policies["screen"], name="faults", families=("given",), rounds=2, call_deadline_s=1.0)
         right = kernels.candidate(problem, kernels.add_vectors(COUNT))
-        with Judge(problem, self.target) as judge:
+        with Judge(problem, self.target, on_event=self.hear) as judge:
+            made = [kernels.candidate(problem, kernels.faulty(name, COUNT)) for name in kernels.FAULTS]
+            with self.log.step("faults: build, open, first right kernel", 60) as said:
+                first = next(judge.judge([right, *made], quick))
+                said.append(f"{told(first)}; {self.opening()}")
+            records = judge.judge([each for one in made for each in (one, right)], quick)
             for name in (*kernels.FAULTS, *kernels.ARTIFACT_FAULTS):
                 if time.monotonic() - begun > FAULTS_LIMIT_S:
                     self.log.line(f"fault: {name}", "SKIPPED", 0.0, "no time left")
                     continue
                 with self.log.step(f"fault: {name}", 40) as said:
-                    wanted = kernels.FAULTS[name][2] if name in kernels.FAULTS else kernels.ARTIFACT_FAULTS[name]
-                    record = self._faulty(judge, problem, name, quick, right)
-                    self.log.write(codec.dumps(record))
-                    after_s = time.monotonic()
-                    good = next(judge.judge([right], quick))
-                    said.append(f"{outcome_of(record)} in {record.duration_s:.2f} s")
-                    said.append(f"next {outcome_of(good)} after {time.monotonic() - after_s:.2f} s")
-                    if judge._device and judge._device.replaced_s:
-                        said.append(f"last replacement {judge._device.replaced_s[-1]:.2f} s")
-                    if not any(outcome_of(record).startswith(word) for word in wanted):
-                        raise RuntimeError(f"wanted one of {wanted}: {told(record)}")
-                    if not good.passed:
-                        raise RuntimeError(f"the next candidate: {told(good)}")
+                    if name in kernels.ARTIFACT_FAULTS:
+                        record = self._spoiled(judge, problem, name, quick, right)
+                        records = judge.judge([right], quick)
+                    else:
+                        record = next(records)
+                    self._next(judge, name, record, records, said)
 
-    def _faulty(self, judge: Judge, problem: Problem, name: str, policy: Policy, right: Candidate) -> Record:
-        if name in kernels.FAULTS:
-            return next(judge.judge([kernels.candidate(problem, kernels.faulty(name, COUNT))], policy))
+    def _next(self, judge: Judge, name: str, record: Record, records: Iterator[Record], said: list[str]) -> None:
+        """Judges the right kernel after a fault, and looks at both records."""
+        self.log.write(codec.dumps(record))
+        self.events.clear()
+        after_s = time.monotonic()
+        good = next(records)
+        said.append(f"{outcome_of(record)} in {record.duration_s:.2f} s")
+        said.append(f"next {outcome_of(good)} after {time.monotonic() - after_s:.2f} s {self.opening()}")
+        if judge._device and judge._device.replaced_s:
+            said.append(f"last replacement {judge._device.replaced_s[-1]:.2f} s")
+        wanted = kernels.FAULTS[name][2] if name in kernels.FAULTS else kernels.ARTIFACT_FAULTS[name]
+        if not any(outcome_of(record).startswith(word) for word in wanted):
+            raise RuntimeError(f"wanted one of {wanted}: {told(record)}")
+        if not good.passed:
+            raise RuntimeError(f"the next candidate: {told(good)}")
+
+    def _spoiled(self, judge: Judge, problem: Problem, name: str, policy: Policy, right: Candidate) -> Record:
         if name in ("kernel that is not there", "other parameters"):
             # The artifact of the right one, called in another way.
             wrong = kernels.misplanned(right, name)
@@ -485,6 +513,29 @@ class JudgePart:
             said.append(
                 f"within ±{100 * spread:.2f} % of {middle:.4f}; {statistics.median(seconds):.2f} s each; {ratios}"
             )
+
+    def hidden_step(self) -> None:
+        """Dynamic sizes: a kernel for every size passes, one for the declared size does not."""
+        problem = kernels.dynamic_add(COUNT)
+        with self.log.step("hidden shapes", 60) as said, Judge(problem, self.target, on_event=self.hear) as judge:
+            for bound, wanted in (("n", "passed"), (str(COUNT), "check: ")):
+                record = self.one(judge, kernels.candidate(problem, kernels.dynamic_kernel(bound)), "measure")
+                said.append(f"{record.duration_s:.2f} s {told(record)[:150]} {self.opening()}")
+                if not outcome_of(record).startswith((wanted, "run: memory") if bound != "n" else wanted):
+                    raise RuntimeError(f"wanted {wanted}")
+
+    def witness_step(self) -> None:
+        """The engine that times Python on a device, by its own tests."""
+        with self.log.step("witness engine (tests/gpu/test_witness_cuda.py)", 100) as said:
+            command = [sys.executable, "-m", "pytest", "-q", "--require-gpu", "-p", "no:cacheprovider"]
+            done = subprocess.run(
+                [*command, str(ROOT / "tests/gpu/test_witness_cuda.py")],
+                capture_output=True, text=True, timeout=95, cwd=ROOT, check=False,
+            )  # fmt: skip
+            self.log.write(done.stdout + done.stderr)
+            said.append((done.stdout.strip().splitlines() or ["it printed nothing"])[-1])
+            if done.returncode:
+                raise RuntimeError(f"pytest ended with {done.returncode}")
 
     def delay_step(self) -> None:
         """Kernels slowed by a known amount of work: equal steps give equal differences."""
@@ -524,9 +575,7 @@ class JudgePart:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "kernelwright-out")) / "bringup")
-    parser.add_argument(
-        "--only", nargs="*", default=[], help="parts: executor small large faults repeat delay sanitizer"
-    )
+    parser.add_argument("--only", nargs="*", default=[], help="parts, by name")
     parser.add_argument("--quick", action="store_true", help="without torch.compile")
     parser.add_argument("--part", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -541,10 +590,7 @@ def main() -> int:
             subprocess.run(command, timeout=CHILD_S, check=True)
     part = JudgePart(log, quick=given.quick)
     parts: tuple[tuple[str, Callable[[], None]], ...] = (
-        (
-            "small",
-            lambda: part.problem_steps("small", kernels.vector_add(COUNT), kernels.add_vectors(COUNT), report=False),
-        ),
+        ("faults", part.fault_steps),
         (
             "large",
             lambda: part.problem_steps(
@@ -554,10 +600,15 @@ def main() -> int:
                 report=not given.quick,
             ),
         ),
+        (
+            "small",
+            lambda: part.problem_steps("small", kernels.vector_add(COUNT), kernels.add_vectors(COUNT), report=False),
+        ),
         ("repeat", lambda: part.repeat_step(8)),
+        ("hidden", part.hidden_step),
         ("delay", part.delay_step),
-        ("faults", part.fault_steps),
         ("sanitizer", part.sanitizer_step),
+        ("witness", part.witness_step),
     )
     for name, work in parts:
         if any("the device does not answer" in text for _, _, _, text in log.lines):

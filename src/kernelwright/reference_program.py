@@ -153,7 +153,8 @@ class Reference:
         generator = torch.Generator().manual_seed(seed)
         if self._backward:
             given = self._backward.given
-            drawn += tuple(torch.randn(s.shape, generator=generator).to(DTYPES[s.dtype]) for s in given)
+            near = generator.device
+            drawn += tuple(torch.randn(s.shape, generator=generator, device=near).to(DTYPES[s.dtype]) for s in given)
         if not self._shapes:
             return drawn
         return tuple(resized(t, shape, generator) for t, shape in zip(drawn, self._shapes, strict=True))
@@ -425,9 +426,10 @@ def resized(tensor: torch.Tensor, shape: tuple[int, ...], generator: torch.Gener
     for dim, (size, wanted) in enumerate(zip(tensor.shape, shape, strict=True)):
         if size != wanted:
             fewer = wanted < size
-            kept = torch.randperm(size, generator=generator)[:wanted] if fewer else None
-            kept = torch.randint(0, size, (wanted,), generator=generator) if kept is None else kept
-            tensor = tensor.index_select(dim, kept if free else kept.sort().values)
+            near = generator.device
+            kept = torch.randperm(size, generator=generator, device=near)[:wanted] if fewer else None
+            kept = torch.randint(0, size, (wanted,), generator=generator, device=near) if kept is None else kept
+            tensor = tensor.index_select(dim, (kept if free else kept.sort().values).to(tensor.device))
     return tensor
 
 

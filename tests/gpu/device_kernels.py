@@ -1,7 +1,7 @@
 """Problems and CUDA kernels for tests on a real device: right ones, slowed ones, and one for each fault of a device.
 
 Sources have the launch lines of device_file.py; `candidate` makes candidates of them. benchmarks/device_bringup.py and
-benchmarks/gpu.py use them too.
+benchmarks/gpu_judge.py use them too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from kernelwright import languages
 from kernelwright.languages import device_file
 from kernelwright.types import (
     Artifact,
+    Axis,
     Binding,
     Candidate,
     Failure,
@@ -114,6 +115,22 @@ extern "C" __global__ void add(const float* __restrict__ x, const float* __restr
   int i = blockIdx.x * 256 + threadIdx.x;
   float4 a = reinterpret_cast<const float4*>(x)[i], b = reinterpret_cast<const float4*>(y)[i];
   reinterpret_cast<float4*>(out)[i] = make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}}
+"""
+
+
+def dynamic_add(count: int = 1 << 20) -> Problem:
+    """Returns a vector addition whose length may vary."""
+    places = (("x", 0), ("y", 0), ("out", 0))
+    return replace(vector_add(count), axes=(Axis(name="n", size=count, low=1, high=4 * count, places=places),))
+
+
+def dynamic_kernel(bound: str = "n") -> str:
+    """Returns an addition for every length; `bound` is what an index is compared with: `n`, or a mistake."""
+    return f"""// kernelwright-launch: add grid=(n+255)//256 block=256
+extern "C" __global__ void add(const float* x, const float* y, float* out, long long n) {{
+  long long i = blockIdx.x * 256LL + threadIdx.x;
+  if (i < {bound}) out[i] = x[i] + y[i];
 }}
 """
 
@@ -228,7 +245,7 @@ DEEP = """__device__ __noinline__ float deep(const float* x, int n) {
 FAULTS: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     "illegal address": ("out[(size_t)1 << 42] = 1.0f;", {}, ("run: memory",)),
     "null pointer": ("*(volatile float*)nullptr = 1.0f;", {}, ("run: memory",)),
-    "illegal read": ("if (((volatile float*)1234567890123ull)[i] == 1.0f) return;", {}, ("run: memory",)),
+    "illegal read": ("if (((volatile float*)0x123456789000ull)[i] == 1.0f) return;", {}, ("run: memory",)),
     "misaligned access": ("*(volatile double*)((char*)out + 4) = 1.0;", {}, ("run: misaligned",)),
     "misaligned vector": (
         "*(int4*)((char*)out + 8 + 16 * i) = make_int4(i, i, i, i);",
@@ -252,7 +269,8 @@ FAULTS: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     "shared memory beyond the end": (
         "extern __shared__ float pool[]; pool[i + (1 << 24)] = 1.0f;",
         {},
-        ("run: memory", "check: guards"),
+        # Which exception the device names is the device's choice: it has said "illegal instruction".
+        ("run: memory", "run: trap", "check: guards"),
     ),
     "too many threads": ("", {"line": "", "block": "2048"}, ("plan: ",)),
     "oversize shared memory": ("", {"line": "shared=300000"}, ("plan: ", "run: ")),

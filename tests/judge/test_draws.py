@@ -79,3 +79,26 @@ def test_indices_are_pushed_to_the_limits_of_the_table() -> None:
     assert lowest is not None
     assert set(highest.inputs[1].tolist()) == {499}
     assert set(lowest.inputs[1].tolist()) == {0}
+
+
+def test_a_closer_look_settles_cancelling_elements_and_excuses_neither_jumps_nor_fewer_bits() -> None:
+    draws = Draws(problem_of("return x.cumsum(dim=-1)", "torch.randn(64, 256)"), 7, 1e9)
+    g = torch.Generator().manual_seed(3)
+    x = torch.randn(64, 256, generator=g) * 10.0 ** (4 * torch.rand(64, 1, generator=g) - 2)
+    (bound,) = draws.closer_bounds((x,), ())
+    blocks = x.view(64, 16, 16).cumsum(-1)
+    before = torch.nn.functional.pad(blocks[..., -1].cumsum(-1)[:, :-1], (1, 0))
+    assert bound.check((blocks + before[..., None]).reshape(64, 256)).passed
+    coarse = x.bfloat16().float().double().cumsum(-1).float()
+    assert not bound.check(coarse).passed
+
+    steps = Draws(problem_of("return torch.floor(x)", "torch.randn(64, 256)"), 7, 1e9)
+    y = 0.3 + torch.randint(0, 9, (64, 256), generator=g)
+    y[:, 0] = 5.0  # on a jump, which moved inputs are not
+    (bound,) = steps.closer_bounds((y,), ())
+    answer = torch.floor(y)
+    assert bound.check(answer).passed
+    answer[3, 0] -= 1
+    finding = bound.check(answer)
+    assert not finding.passed
+    assert "out[3,0]" in finding.evidence

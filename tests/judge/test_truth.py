@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import itertools
+import math
+
 import torch
 from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge.sensitivity import Sensitivity
-from kernelwright.judge.truth import Truth
+from kernelwright.judge.truth import Truth, untie
 from kernelwright.reference_program import load_problem, load_reference
 from kernelwright.types import SourceFile
 
@@ -85,3 +88,17 @@ def test_fan_in_and_necessary_bytes_come_from_gradients() -> None:
         "mse": (2 * 64 * 256, 2 * size + 4),
         "argmax": (256, 64 * 8),  # no gradient: inputs for each output, and only the outputs must move
     }
+
+
+def test_untying_tells_apart_what_no_relative_change_does_and_keeps_the_order() -> None:
+    values = torch.tensor([0.0, 0.0, math.inf, math.inf, -math.inf, -math.inf, math.nan, math.nan, 1.0, 1.0])
+    moved = untie(values, 2.0**-24, torch.Generator().manual_seed(3))
+    assert bool(moved.isfinite().all())
+    assert len(set(moved.tolist())) == len(values)
+    by_kind = [moved[4:6], moved[0:2], moved[8:10], moved[2:4], moved[6:8]]
+    for lower, higher in itertools.pairwise(by_kind):
+        assert float(lower.max()) < float(higher.min())
+    assert float(moved[0:2].abs().max()) < 1e-280
+    other = untie(values, -(2.0**-24), torch.Generator().manual_seed(3))
+    assert bool(((moved[0] < moved[1]) != (other[0] < other[1])).item())
+    assert bool(((moved[6] < moved[7]) != (other[6] < other[7])).item())

@@ -252,3 +252,23 @@ def test_findings_read_well() -> None:
     assert str(found).startswith(f"{__file__}:{line_of('three')}: error: shape: Dimension #0 of shape (3,)")
     assert str(interpret(reads_neighbour, 1, (np.ones(4, np.float32), np.zeros(4, np.float32)))) != ""
     assert Typed(F4, ct.tfloat32).array is F4
+
+
+@ct.kernel
+def by_offset(x, out, T: ct.Constant[int], FIRST: ct.Constant[int]):
+    place = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    live = place < x.shape[0] * x.shape[1]
+    tile = x.get_raw_memory().load_offset(place + FIRST, mask=live)  # beyond the array
+    out.get_raw_memory().store_offset(place, tile * 2.0, mask=live)  # undefined offset
+
+
+def test_raw_memory_is_read_by_offset_and_checked() -> None:
+    """Offsets go through the array row by row; one beyond its end is an error, for no device checks it."""
+    x, out = np.arange(15, dtype=np.float32).reshape(3, 5), np.zeros((5, 3), np.float32)
+    assert interpret(by_offset, 2, (x, Output(out), 8, 0)).findings == ()
+    assert out.reshape(-1).tolist() == [2.0 * n for n in range(15)]
+    found = interpret(by_offset, 2, (x, Output(out), 8, 1))
+    assert [(f.kind, f.line, f.count) for f in found.errors] == [
+        ("out-of-bounds", line_of("beyond the array"), 1),
+        ("undefined", line_of("undefined offset"), 1),
+    ]

@@ -7,6 +7,7 @@ checks.py, trace (tracing.py), count (costs.py).
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -18,8 +19,13 @@ from kernelwright.capture import axes, checks, costs, faults, gradients, memory,
 from kernelwright.errors import SourceError
 from kernelwright.graph import Capture, Graph
 from kernelwright.process import Emit
-from kernelwright.reference_program import NAMES, Reference, load_problem, seed_everything, state_of
+from kernelwright.reference_program import NAMES, Reference, draw, load_problem, seed_everything, state_of
 from kernelwright.types import Axis, Problem, TensorSpec, replace
+
+LARGE_ELEMENTS = 1 << 24
+"""Of all inputs together. From here on our own draws are changed in part instead of being made again: drawing takes
+longer than most references do, and only the user's `get_inputs` can give another form each time."""
+CHANGED_ELEMENTS = 1 << 20
 
 
 def complete(problem: Problem, emit: Emit) -> Capture:
@@ -58,14 +64,16 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     labels = argument_names(reference, len(drawn))
     checks.check_arguments(drawn, labels)
     shown = [label for label, item in zip(labels, drawn, strict=True) if isinstance(item, torch.Tensor)]
+    once = sum(math.prod(spec.shape) for spec in problem.inputs) >= LARGE_ELEMENTS  # inputs of a draft draw ours
     problem = replace(problem, inputs=problem.inputs or _input_specs(drawn, shown), axes=_axes(problem, reference))
     problem = replace(problem, parameters=parameter_specs(module, problem.inputs))
     memory.check(problem.arguments, free)
-    checks.check_redraw(drawn, reference.make_arguments(second), labels)
+    if not once:
+        checks.check_redraw(drawn, reference.make_arguments(second), labels)
     notes = _notes(problem, drawn, labels)
-    del drawn
     # The same draw again, now as the tensors that kernels get.
-    arguments = reference.make_inputs(first)
+    arguments = _tensors(drawn) if once else reference.make_inputs(first)
+    del drawn
     checks.check_finite(arguments, shown, "input")
     outputs = purity.run_checked(reference, module, arguments, names=shown, evaluation=problem.evaluation)
     problem = replace(problem, outputs=checks.output_specs(outputs))
@@ -73,7 +81,7 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     memory.check(problem.arguments, free)
     seed_everything(second)
     again = load_problem(problem)
-    other_draw = again.make_inputs(second)
+    other_draw = _changed(problem.inputs, arguments, second) if once else again.make_inputs(second)
     purity.check_reload(reference, again, module, arguments=arguments, outputs=outputs)
     purity.check_shapes(again, outputs, other_draw)
     del other_draw
@@ -101,6 +109,20 @@ def _axes(problem: Problem, reference: Reference) -> tuple[Axis, ...]:
     if own and problem.axes:
         raise SourceError("the file declares DYNAMIC itself", "leave out --dynamic")
     return problem.axes or own
+
+
+def _tensors(drawn: Sequence[object]) -> tuple[torch.Tensor, ...]:
+    return tuple(item for item in drawn if isinstance(item, torch.Tensor))
+
+
+def _changed(specs: Sequence[TensorSpec], drawn: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
+    """Returns a draw of which the first part is new: enough for shapes that depend on values to be others."""
+    generator, made = torch.Generator().manual_seed(seed), []
+    for spec, tensor in zip(specs, drawn, strict=True):
+        tensor, count = tensor.clone(), min(CHANGED_ELEMENTS, tensor.numel())
+        tensor.view(-1)[:count] = draw(replace(spec, shape=(count,), strides=None), generator)
+        made.append(tensor)
+    return tuple(made)
 
 
 def argument_names(reference: Reference, count: int) -> list[str]:

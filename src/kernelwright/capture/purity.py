@@ -210,6 +210,10 @@ class _RandomOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # see judge/truth.py: it saves seconds of imports
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         if torch.Tag.nondeterministic_seeded in func.tags and str(func) not in self.names:
             self.names.append(str(func))

@@ -1,4 +1,5 @@
-"""Experts: from an operator graph to families of fast candidates: C++ for the CPU, CUDA C++ for a GPU.
+"""Experts: from an operator graph to families of fast candidates: C++ for the CPU, CUDA C++,
+Triton and cuTile for a GPU.
 
 `templates` asks every expert of the target's table below. Each is a module with a function `propose(problem, graph,
 target)`, as `protocol.Expert` describes. Not here: judging, timing and searching.
@@ -12,7 +13,7 @@ from kernelwright.experts.protocol import Expert, Proposals
 from kernelwright.graph import Graph
 from kernelwright.types import Problem, Refusal, Target, Template
 
-EXPERTS = {"cpu": ("loops", "window", "attention", "topk", "bag"), "cuda": ("gpu.cuda",)}
+EXPERTS = {"cpu": ("loops", "window", "attention", "topk", "bag"), "cuda": ("gpu.cuda", "gpu.triton", "gpu.cutile")}
 """Modules of this package by the target's kind, in the order in which they are asked."""
 MOST_NODES = 400
 """Operators of the largest graph that is tried: the loop expert's time grows with the cube of it (160 layer norms

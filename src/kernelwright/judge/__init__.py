@@ -87,11 +87,13 @@ class Judge:
         self._worker: Worker | None = None
         self._opened = False
         self._prepared: set[str] = set()
+        self._known: Any = None
+        """What one device worker found out about the problem, for the next."""
 
     def turn_to(self, problem: Problem) -> None:
         """Makes this the session of another problem. Its processes stay: starting them anew takes seconds."""
         if problem != self.problem:
-            self.problem, self._opened = problem, False
+            self.problem, self._opened, self._known = problem, False, None
             self._prepared.clear()
 
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
@@ -222,8 +224,15 @@ class Judge:
             arguments: dict[str, Any] = {"problem": self.problem, "target": self.target}
             if self._program is not None:
                 arguments["program"] = str(self._program)
-            self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
-            self._opened = True
+            elif self._known is not None:
+                arguments["known"] = self._known
+            try:
+                answer = self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
+            except KernelwrightError:
+                # Nothing is ready in it, and its device may not be usable any more.
+                self._drop_worker()
+                raise
+            self._opened, self._known = True, answer if self._device is not None else None
         return self._worker
 
     def _ready(self, policy: Policy) -> Worker:
@@ -233,9 +242,9 @@ class Judge:
             self._prepared.add(digest(policy))
         return worker
 
-    def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> None:
+    def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> Any:
         try:
-            worker.request(verb, deadline_s=deadline_s, on_event=self._on_event, **arguments)
+            return worker.request(verb, deadline_s=deadline_s, on_event=self._on_event, **arguments)
         except WorkerDied as error:
             # Only the reference runs here: no candidate is to blame.
             message = f"judging {self.problem.name} could not be prepared: {error.message}"

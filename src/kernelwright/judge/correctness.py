@@ -71,6 +71,8 @@ FINER = 8
 """The fraction of a rounding by which inputs move to see whether the truth moves by that fraction as well."""
 SCATTERED = 4
 """Binades from the first to the last of a group, from which on its elements say little about one another."""
+MOST_LUCK = 2.0**14
+"""By how much one move of the inputs may change the truth more than another: a jump is more than a slope by 2^20."""
 UNLIKE, UNLIKE_SHARE = 8.0, 1e-3
 """How often the typical change makes an element unlike its group, and the share of all that may be so."""
 ILL_LUCK, MOST_ILL = 8.0, 768.0
@@ -300,16 +302,20 @@ class FloatBound:
         if many and few:
             eligible |= unlike
         if finer and (always or not few):
-            eligible |= (change > from_here * typical[group]) & self._smooth(nearby[0], finer())
+            eligible |= (change > from_here * typical[group]) & self._smooth(nearby[0], finer(), change)
         change *= factor
         found = (eligible & (change > self.table[index])).nonzero().flatten()
         return found, change[found]
 
-    def _smooth(self, near: torch.Tensor, finer: torch.Tensor) -> torch.Tensor:
-        """Tells where a change follows from its cause: a fraction of the one gives that fraction of the other."""
+    def _smooth(self, near: torch.Tensor, finer: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+        """Tells where a change follows from its cause: a fraction of the one gives that fraction of the other.
+
+        A move away from a jump changes little or nothing, however small: another move's large change is then one.
+        """
         whole = near.reshape(-1).double() - self.truth
         part = (finer.reshape(-1).double() - self.truth) * FINER
-        return ((part - whole).abs() <= 0.5 * whole.abs()).nan_to_num_(False)
+        follows = (part - whole).abs() <= 0.5 * whole.abs()
+        return (follows & (change <= MOST_LUCK * whole.abs())).nan_to_num_(False)
 
     def _scattered(self) -> torch.Tensor:
         """Returns which binades hold few elements of a group that reaches over many: no neighbour is of their size."""

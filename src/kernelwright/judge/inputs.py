@@ -289,7 +289,7 @@ def exact_parameters(specs: Sequence[TensorSpec], drawn: Sequence[torch.Tensor],
     """Returns drawn parameters with free numbers replaced by small integers, for family `exact`."""
     g = torch.Generator().manual_seed(seed)
     return tuple(
-        torch.randint(-1, 2, tensor.shape, generator=g).to(tensor.dtype) if is_free(spec, tensor) else tensor
+        torch.randint(-1, 2, tensor.shape, generator=g, device=g.device).to(tensor) if is_free(spec, tensor) else tensor
         for spec, tensor in zip(specs, drawn, strict=True)
     )
 

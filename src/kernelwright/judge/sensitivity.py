@@ -78,20 +78,21 @@ class Sensitivity:
         as read. Elements without gradient may have to be read as well: this is a lower bound.
         """
         outputs = [t for t in self._outputs if t.requires_grad]
-        gradients = self._gradients(outputs, [torch.randn_like(t) for t in outputs]) if outputs else []
+        mixed = [(t * torch.randn_like(t)).sum() for t in outputs]
+        gradients = self._gradients(torch.stack([t.to(mixed[0].dtype) for t in mixed]).sum()) if mixed else []
         read = sum(int(g.count_nonzero()) * g.element_size() for g in gradients)
         return sum(bytes_of(spec) for spec in self._problem.outputs) + read
 
     def _depends_on(self, index: int, place: int) -> float:
         if index >= len(self._outputs) or not self._outputs[index].requires_grad or place < 0:
             return 0.0
-        picked = torch.zeros(self._outputs[index].shape, dtype=self._outputs[index].dtype)
-        picked.view(-1)[place] = 1.0
-        return float(sum(int(g.count_nonzero()) for g in self._gradients([self._outputs[index]], [picked])))
+        picked = self._outputs[index].reshape(-1)[place]
+        return float(sum(int(g.count_nonzero()) for g in self._gradients(picked)))
 
-    def _gradients(self, outputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def _gradients(self, number: torch.Tensor) -> list[torch.Tensor]:
+        # Of one number, not of tensors with weights: for those torch imports its compiler first, which takes seconds.
         try:
-            found = torch.autograd.grad(outputs, self._floats, weights, retain_graph=True, allow_unused=True)
+            found = torch.autograd.grad(number, self._floats, retain_graph=True, allow_unused=True)
         except RuntimeError:
             return []
         return [g for g in found if g is not None]

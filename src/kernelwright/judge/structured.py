@@ -25,8 +25,9 @@ STRUCTURED = ("lowest", "highest", "sorted", "permuted", "repeated", "sparse", "
 """Families of tensors without free numbers, in the order in which they are judged."""
 SHARE = 0.1
 """Of elements that differ from the others in `sparse` and `dense`."""
-NEAR_GAPS = 3
-"""A size of another tensor within so many gaps of the largest index seen is taken for its limit."""
+NEAR_GAPS = 8
+"""A size of another tensor within so many gaps of the largest index seen is taken for its limit: of uniform indices
+the largest lies farther off in one case of some hundred thousand."""
 MIX_SHIFTS = 1 << 12
 DISTINCT_FROM = 4
 Kind = Literal["free", "ordered", "distinct", "table"]
@@ -248,6 +249,13 @@ class Mixer:
         most = max((draws[0][index].numel() for index in self._pools), default=0)
         self._choices = torch.rand(most + MIX_SHIFTS, generator=rng) < 0.5
 
+    def to(self, device: torch.device) -> Mixer:
+        """Moves what contents are made from to a device; returns itself."""
+        self._draws = [tuple(t.to(device) for t in draw) for draw in self._draws]
+        self._pools = {index: [t.to(device) for t in pool] for index, pool in self._pools.items()}
+        self._choices = self._choices.to(device)
+        return self
+
     def _rows(self, tensor: torch.Tensor) -> torch.Tensor:
         dim = next((d for d, size in enumerate(tensor.shape) if size > 1), 0)
         return tensor.reshape(tensor.shape[dim] if tensor.dim() else 1, -1)
@@ -268,5 +276,5 @@ class Mixer:
             mixed = torch.where(chosen, rows.roll(shifts[0], 0), others.roll(shifts[1], 0))
             into.copy_(mixed.view(into.shape))
         else:
-            made = fill("permuted", source, structure, self._rng)
+            made = fill("permuted", source.cpu(), structure, self._rng)
             into.copy_(source if made is None else made)

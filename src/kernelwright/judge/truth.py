@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelwright.reference_program import Reference, state_of
 
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
-TINY, HUGE = 1e-290, 1e300
+TINY, HUGE, HUGER = 1e-290, 1e300, 1e305
 UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
 """Of the arithmetic that a dtype deserves: half-precision tensors are expected to be summed in float32."""
 
@@ -27,6 +27,11 @@ class Widened(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     A narrow tensor that an operator writes into (a constant of the reference's own) gets the result back.
     """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch asks: with True it imports its compiler at the first operator, which takes seconds.
+        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -64,16 +69,27 @@ class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, relative: float, seed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._relative = relative
-        self._generator = torch.Generator().manual_seed(seed)
+        self._relative, self._seed = relative, seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as in Widened
+
+    def _moved(self, item: Any) -> Any:
+        if not _is_wide(item):
+            return item
+        if item.device not in self._generators:
+            self._generators[item.device] = torch.Generator(item.device).manual_seed(self._seed)
+        return nudge(item, self._relative, self._generators[item.device])
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if any(returned.alias_info is not None for returned in func._schema.returns):
             return result  # a view, or written in place: no new numbers
         if isinstance(result, tuple | list):
-            return type(result)(nudge(t, self._relative, self._generator) if _is_wide(t) else t for t in result)
-        return nudge(result, self._relative, self._generator) if _is_wide(result) else result
+            return type(result)(map(self._moved, result))
+        return self._moved(result)
 
 
 def _is_wide(item: object) -> bool:
@@ -149,7 +165,7 @@ class Truth:
             parameters: of the reference.
             relative: the size of a rounding; of the other sign, every change is the opposite one.
             seed: of the changes.
-            untied: also tell zeros apart, and infinities, which no relative change does.
+            untied: also tell zeros apart, infinities and NaN, which no relative change does.
         """
         device = next((t.device for t in (*inputs, *parameters)), torch.device("cpu"))
         generator = torch.Generator(device).manual_seed(seed)
@@ -163,12 +179,16 @@ class Truth:
 
 
 def untie(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> torch.Tensor:
-    """Returns what `nudge` does, with zeros next to zero and infinities merely huge, all of them different."""
+    """Returns what `nudge` does, with zeros next to zero and infinities merely huge, all of them different.
+
+    NaN become numbers above infinities, where every order of PyTorch has them.
+    """
     moved = nudge(tensor, relative, generator)
     if not tensor.is_floating_point() or bool((tensor.isfinite() & (tensor != 0)).all()):
         return moved
     apart = nudge(torch.ones_like(moved), math.copysign(2.0**-10, relative), generator)
     moved = torch.where(tensor == 0, TINY * (apart - 1.0), moved)
+    moved = torch.where(tensor.isnan(), HUGER * apart, moved)
     return torch.where(tensor.isinf(), HUGE * tensor.sign().double() * apart, moved)
 
 

@@ -6,9 +6,9 @@
 
 Needs NumPy and cuda.tile, no device and no driver; import it where kernels are run, never in the parent.
 
-**Covers**: the functions of cuda.tile 1.7 listed in `covered()`, tiles' operators and methods, array slices and tiled
-views; loads and stores outside arrays, races between blocks, undefined values that reach memory, outputs that stay
-unwritten, shapes and dtypes that cuda.tile refuses, blocks that wait for ever.
+**Covers**: the functions of cuda.tile 1.7 listed in `covered()`, tiles' operators and methods, array slices, tiled
+views and raw memory; loads and stores outside arrays, races between blocks, undefined values that reach memory, outputs
+that stay unwritten, shapes and dtypes that cuda.tile refuses, blocks that wait for ever.
 **Does not cover**: `uncovered()`; types that branches of an `if` leave different; rounding modes other than to nearest;
 the order in which a device adds; time. One pass over the blocks in one random order is one sample of a device's
 behaviour.

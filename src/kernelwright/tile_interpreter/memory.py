@@ -198,6 +198,10 @@ class Array:
         """See ct.Array.tiled_view."""
         return OPERATIONS["Array.tiled_view"](self, tile_shape, padding_mode, traversal_steps)
 
+    def get_raw_memory(self) -> Any:
+        """See ct.Array.get_raw_memory."""
+        return OPERATIONS["Array.get_raw_memory"](self)
+
     def __getattr__(self, name: str) -> Any:
         raise TileFault("uncovered", f"the interpreter does not cover Array.{name}")
 

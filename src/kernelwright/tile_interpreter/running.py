@@ -19,6 +19,7 @@ from kernelwright.tile_interpreter import access as access
 from kernelwright.tile_interpreter import dtypes
 from kernelwright.tile_interpreter import folding as folding
 from kernelwright.tile_interpreter import operations as operations
+from kernelwright.tile_interpreter import raw_memory as raw_memory
 from kernelwright.tile_interpreter.context import Block, Run, running
 from kernelwright.tile_interpreter.findings import Findings, TileFault
 from kernelwright.tile_interpreter.memory import Array, Memory

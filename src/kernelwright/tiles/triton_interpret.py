@@ -4,6 +4,7 @@ FOLDER`.
 Two faults of Triton 3.6's interpreter are mended before anything runs (both reported upstream):
 - tl.dot multiplies the bit patterns of bfloat16 operands; they are widened to float32 first.
 - A loop bound that is a kernel argument is an array of one element, which NumPy 2.4 no longer takes for an index.
+What it lacks (libdevice, fast folds with own functions) comes from triton_numpy.py.
 Triton's interpreter takes whatever looks enough like a tensor of torch; `Shared` does, so that torch is not needed.
 Not here: what the numbers should be.
 """
@@ -23,6 +24,7 @@ from kernelwright import sizes
 from kernelwright.languages import triton as language
 from kernelwright.languages import triton_plan
 from kernelwright.languages.tile_arguments import DTYPES, Matched, PlanFault
+from kernelwright.tiles import triton_numpy
 from kernelwright.tiles.interpreting import Buffers, serve, storage
 from kernelwright.tiles.serving import own_place
 from kernelwright.types import Binding
@@ -110,6 +112,7 @@ def mend() -> None:
 
     interpreter.InterpreterBuilder.create_dot = create_dot
     interpreter._patch_lang_tensor = patch_tensor
+    triton_numpy.supply()
 
 
 def run_step(buffers: Buffers, module: ModuleType, matched: Matched) -> list[str]:

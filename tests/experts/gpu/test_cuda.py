@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from tests.experts.gpu import tile_cases
 from tests.experts.gpu.emulated import Job, build, run
+from tests.experts.gpu.tile_cases import COMPILED
 from tests.experts.graphs import TARGET, Traced, traced
 from tests.experts.test_loops import CASES, FINITE_ONLY, assert_close, random_point, spoiled
 
@@ -84,3 +86,12 @@ def test_special_values(built: Callable[[str], list[Built]], name: str) -> None:
         truth, own = one.case.call(torch.float64, arguments), one.case.call(None, arguments)
         for g, t, r in zip(one(arguments), truth, own, strict=True):
             assert_close(g, t, r)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "names"), [("sm_90a", COMPILED), ("sm_80", COMPILED[2:6]), ("sm_100", COMPILED[2:6])]
+)
+def test_compiles_without_spills(architecture: str, names: tuple[str, ...]) -> None:
+    for name, resources in tile_cases.compiled(cuda, names, architecture).items():
+        assert all(kernel.spill_bytes == 0 for kernel in resources), name
+        assert all(kernel.registers > 0 for kernel in resources), name

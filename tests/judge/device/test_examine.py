@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.judge.device.fake_device import FakeExecutor, Kernel, artifact_for, candidate_for, softmax_problem
+from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge.device import arena, floors
 from kernelwright.judge.device.examine import examine, measure_baselines
@@ -281,3 +282,53 @@ def test_products_are_timed_with_both_blas_where_several_baselines_are_asked_for
     several = replace(QUICK, families=("given",), baselines=("graph:eager", "eager"))
     assert made._names(QUICK) == ("graph:eager",)
     assert made._names(several) == ("graph:eager", "eager", "library:cublas", "library:cublaslt")
+
+
+# ------------------------------------------------------------------------------ hidden shapes
+
+DYNAMIC = make_problem("dynamic")
+HIDDEN = replace(QUICK, name="hidden", families=("given",), hidden_shapes=3)
+
+
+@pytest.fixture
+def at_hidden_shapes(home: Path, tmp_path: Path) -> Callable[[Kernel], Failure | Judgement]:
+    def run(kernel: Kernel) -> Failure | Judgement:
+        executor = FakeExecutor({kernel.__name__: kernel})
+        made = candidate_for(DYNAMIC, kernel.__name__)
+        session = DeviceSession(DYNAMIC, TARGET, executor, lambda _: None)
+        return examine(session, made, artifact_for(made, tmp_path), HIDDEN)
+
+    return run
+
+
+def test_a_kernel_for_every_size_is_right_at_hidden_shapes(at_hidden_shapes: Callable[..., Judgement]) -> None:
+    found = at_hidden_shapes(right)
+    assert isinstance(found, Judgement)
+    assert found.verdict.passed, found.verdict
+    (check,) = [c for c in found.verdict.checks if c.name == "hidden shapes"]
+    assert check.evidence.count("R=") == 3
+    assert "R=1," in check.evidence
+
+
+def test_a_kernel_for_the_declared_size_is_wrong_at_hidden_ones(at_hidden_shapes: Callable[..., Judgement]) -> None:
+    def declared(x: torch.Tensor, out: torch.Tensor) -> None:
+        out.copy_(torch.softmax(x, -1))
+        if tuple(x.shape) != (32, 64):
+            out.view(-1)[-1] = 7.0
+
+    found = at_hidden_shapes(declared)
+    assert isinstance(found, Judgement)
+    (check,) = [c for c in found.verdict.checks if not c.passed]
+    assert check.name == "accuracy"
+    assert "R=" in check.evidence
+    assert found.measurements == ()
+
+
+def test_python_is_refused_with_a_reason_until_it_is_witnessed_here(home: Path) -> None:
+    session = DeviceSession(PROBLEM, TARGET, FakeExecutor({}), lambda _: None)
+    plain = candidate_for(PROBLEM, "right")
+    python = replace(plain, language="python", plan=replace(plain.plan, steps=()))
+    found = examine(session, python, None, QUICK)  # type: ignore[arg-type]
+    assert isinstance(found, Failure)
+    assert (found.stage, found.kind) == ("judge", "unsupported")
+    assert "CPU" in found.message

@@ -57,25 +57,30 @@ INDEX = TensorSpec(name="i", shape=(50,), dtype="int64", role="input")
 
 
 def test_fresh_contents_are_never_those_before() -> None:
-    draws = [(torch.randn(4, 50), torch.rand(50), torch.arange(50) + 100 * n) for n in range(3)]
+    draws = [(torch.randn(4, 50), torch.rand(50), torch.randint(0, 100, (50,))) for _ in range(3)]
     made = DeviceRefresher((X, LIMITED, INDEX), draws, (torch.randn(7),), 5)
     made.wild = True
     stacks = (torch.zeros(16, 4, 50), torch.zeros(16, 50), torch.zeros(16, 50, dtype=torch.int64))
     parameter = torch.zeros(7)
     seen: list[torch.Tensor] = []
+    whole: list[torch.Tensor] = [draw[2] for draw in draws]
     kinds: list[str] = []
+    assert made.mixes
     for _ in range(2):
         kinds += made.refresh(stacks, list(range(1, 16)))
         made.refresh_parameters((parameter,))
         seen += [stacks[0][slot].clone() for slot in range(1, 16)]
         assert bool((stacks[1][1:] >= 0.0).all())
         assert bool((stacks[1][1:] <= 1.0).all())
-        assert all(any(torch.equal(stacks[2][slot], draw[2]) for draw in draws) for slot in range(1, 16))
+        whole += [stacks[2][slot].clone() for slot in range(1, 16)]
     assert bool((stacks[0][0] == 0.0).all())
     assert set(kinds) == {"plain", "wild", "nan"}
     for kind, tensor in zip(kinds, seen, strict=True):
         assert bool(tensor.isnan().any()) == (kind == "nan")
         assert bool((tensor.abs() == 200.0).any()) == (kind == "wild")
+    assert len({tuple(tensor.tolist()) for tensor in whole}) == len(whole)
+    given = {number for draw in draws for number in draw[2].tolist()}
+    assert all(set(tensor.tolist()) <= given for tensor in whole)
     for i, tensor in enumerate(seen):
         others = torch.stack(seen[:i] + seen[i + 1 :])
         assert float((others == tensor).double().mean(dim=(1, 2)).max()) < 0.1
@@ -155,6 +160,13 @@ RACE = """========= COMPUTE-SANITIZER
 ========= Error: Race reported between Write access at kernel+0x70 and Read access at kernel+0x90 [4 hazards]
 ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
 """
+REFUSED_CALL = 'Program hit {} due to "{}" on CUDA API call to cuGetProcAddress_v2.'
+REFUSALS = f"""========= COMPUTE-SANITIZER
+========= {REFUSED_CALL.format("CUDA_ERROR_INVALID_VALUE (error 1)", "invalid argument")}
+=========     Saved host backtrace up to driver entry point at error
+=========         Host Frame: [0x7f] in libcuda.so.1
+========= {REFUSED_CALL.format("CUDA_ERROR_NOT_FOUND (error 500)", "named symbol not found")}
+"""
 REFUSED = "========= COMPUTE-SANITIZER\n========= Error: Device not supported. Please refer to the documentation\n"
 
 
@@ -170,6 +182,21 @@ def test_a_checkers_output_is_read() -> None:
     assert isinstance(race, Check)
     assert not race.passed
     assert "Race reported" in race.evidence
+
+
+def test_calls_that_the_driver_refused_are_no_findings_of_the_kernel() -> None:
+    clean = memory_check.read("memcheck", 86, REFUSALS + "========= ERROR SUMMARY: 2 errors\n")
+    assert isinstance(clean, Check)
+    assert clean.passed
+    written = memory_check.read("memcheck", 86, REFUSALS + WRITE.replace("SUMMARY: 1 error", "SUMMARY: 3 errors"))
+    assert isinstance(written, Check)
+    assert not written.passed
+    assert written.evidence.startswith("1 findings; first: Invalid __global__ write of size 4 bytes at add(")
+
+
+def test_only_the_checker_that_knows_the_option_is_told_to_leave_refused_calls_out() -> None:
+    lines = {tool: memory_check.command("checker", tool, Path("replay.json")) for tool in memory_check.TOOLS}
+    assert [tool for tool, line in lines.items() if "--report-api-errors" in line] == ["memcheck"]
 
 
 @pytest.mark.parametrize(("status", "text"), [(1, REFUSED), (1, ""), (0, "Traceback\nValueError: no\n")])

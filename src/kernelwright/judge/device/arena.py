@@ -10,7 +10,7 @@ Everything is done for many slots at once, since each operation on a device cost
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +24,7 @@ from kernelwright.types import Problem, TensorSpec, Workspace
 ALIGNMENT = 256
 MOST_SLOTS = 1024
 FEWEST_SLOTS = 4
-FOOTPRINT_BYTES = 2 << 30
+FOOTPRINT_BYTES = 4 << 30
 """So many slots as fill this are made, so that a block of a quick kernel has many calls, each on memory of its own."""
 MEMORY_SHARE = 0.3
 """Of the free device memory, for slots."""
@@ -107,10 +107,12 @@ class DeviceSlots:
         UserError: when the device's memory does not hold two slots and what judging them needs.
     """
 
-    def __init__(self, problem: Problem, device: torch.device, *, cache_bytes: int, free_bytes: int) -> None:
+    def __init__(
+        self, problem: Problem, device: torch.device, *, cache_bytes: int, free_bytes: int, most: int = MOST_SLOTS
+    ) -> None:
         self.problem, self.device = problem, device
         self.slot_bytes = sum(bytes_of(s) for s in problem.inputs + problem.outputs)
-        self.count = slot_count(problem, cache_bytes=cache_bytes, free_bytes=free_bytes)
+        self.count = min(most, slot_count(problem, cache_bytes=cache_bytes, free_bytes=free_bytes))
         inputs, end = lay_out([(s.name, bytes_of(s), s) for s in problem.inputs], count=self.count)
         shared, end = lay_out([(s.name, bytes_of(s), s) for s in problem.parameters], count=1, start=end)
         outputs, last = lay_out([(s.name, bytes_of(s), s) for s in problem.outputs], count=self.count)
@@ -191,8 +193,10 @@ class DeviceSlots:
 class DeviceWorkspaces:
     """One candidate's scratch memory, whose contents are undefined before every call."""
 
-    def __init__(self, workspaces: Sequence[Workspace], device: torch.device) -> None:
-        self.places, end = lay_out([(w.name, evaluate(w.size_bytes, {}), None) for w in workspaces], count=1)
+    def __init__(
+        self, workspaces: Sequence[Workspace], device: torch.device, axes: Mapping[str, int] | None = None
+    ) -> None:
+        self.places, end = lay_out([(w.name, evaluate(w.size_bytes, axes or {}), None) for w in workspaces], count=1)
         self.region = Region(end, device)
 
     def addresses(self) -> dict[str, int]:

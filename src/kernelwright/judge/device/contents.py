@@ -2,16 +2,18 @@
 
 As inputs.Refresher on the CPU: a slot gets one of a few draws of the reference's own inputs with every
 element of a free tensor multiplied by a factor of its own; some slots hold a few wild elements, or a NaN.
-Integers and tables are exchanged between slots as whole draws. Parameters change as a whole and in part by turns.
+Integers and masks are mixed anew (structured.Mixer). Parameters change as a whole and in part by turns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
-from kernelwright.judge.inputs import KINDS, WILD, is_free
+from kernelwright.judge.inputs import KINDS, WILD, is_free, observed
+from kernelwright.judge.structured import Mixer
 from kernelwright.types import TensorSpec
 
 LARGEST_CHUNK = 1 << 26
@@ -43,8 +45,20 @@ class DeviceRefresher:
         device = next((t.device for t in (*draws[0], *parameters)), torch.device("cpu"))
         self._device = torch.Generator(device).manual_seed(seed + 1)
         self._whole = False
+        self.mixer = self._make_mixer()
+        """For tensors without free numbers; the session says whether the reference accepts its contents."""
         self.wild = False
         """Whether slots may hold wild elements; the session says so where the reference stands them."""
+
+    @property
+    def mixes(self) -> bool:
+        """Tells whether any tensor holds no free numbers."""
+        return not all(self._free)
+
+    def _make_mixer(self) -> Mixer:
+        draws = [[t if free else t.cpu() for t, free in zip(draw, self._free, strict=True)] for draw in self._draws]
+        made = Mixer(observed(self._specs, draws), draws, self._host)
+        return made.to(self._device.device)
 
     def refresh(self, stacks: Sequence[torch.Tensor], slots: Sequence[int]) -> list[str]:
         """Writes fresh contents into some slots of the stacked inputs; returns what kind each slot is now."""
@@ -69,16 +83,19 @@ class DeviceRefresher:
     def _fill(
         self, index: int, spec: TensorSpec, stack: torch.Tensor, slots: Sequence[int], which: Sequence[int]
     ) -> None:
+        if not self._free[index]:
+            for slot, chosen_draw in zip(slots, which, strict=True):
+                self.mixer.write(index, chosen_draw, stack[slot])
+            return
         each = stack[0].numel()
         step = max(1, LARGEST_CHUNK // each)
         draws = [draw[index] for draw in self._draws]
         for start in range(0, len(slots), step):
             rows, chosen = slots[start : start + step], which[start : start + step]
             fresh = torch.stack([draws[i] for i in chosen])
-            if self._free[index]:
-                self._vary(fresh, only_less=_limited(spec))
-                if _limited(spec):
-                    fresh.clamp_(min=spec.low, max=spec.high)
+            self._vary(fresh, only_less=_limited(spec))
+            if _limited(spec):
+                fresh.clamp_(min=spec.low, max=spec.high)
             if len(rows) == 1:
                 stack[rows[0]].copy_(fresh[0])
             else:
@@ -105,9 +122,10 @@ class DeviceRefresher:
         at = torch.tensor(rows, device=stacks[0].device)
         for stack in [stacks[i] for i in chosen[: 1 if kind == "nan" else (len(chosen) + 1) // 2]]:
             for value in (float("nan"),) if kind == "nan" else (WILD, WILD, -WILD, -WILD):
-                places = torch.randint(0, stack[0].numel(), (len(rows),), generator=self._host).to(stack.device)
-                index = torch.unravel_index(places, stack.shape[1:]) if stack.dim() > 1 else ()
-                stack[(at, *index)] = value
+                places = torch.randint(0, stack[0].numel(), (len(rows),), generator=self._host)
+                # numpy's: torch's own imports its compiler first, which takes seconds.
+                index = np.unravel_index(places.numpy(), tuple(stack.shape[1:])) if stack.dim() > 1 else ()
+                stack[(at, *(torch.from_numpy(part).to(stack.device) for part in index))] = value
 
     def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
         """Changes free parameters, as a whole and in part by turns."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.judge.device import driver, library
+from kernelwright.judge.device import driver, image, library
 from kernelwright.judge.device.executor import BoundPlan, Loaded, Span
 from kernelwright.judge.device.faults import fault_of, refused
 from kernelwright.judge.device.limits import Geometry, KernelFacts, launch_fault, parameters_fault
@@ -101,6 +101,8 @@ class CudaExecutor:
         symbols = dict.fromkeys(step.symbol for step in candidate.plan.steps if step.kind == "kernel")
         if not symbols:
             return Loaded(None, {})
+        if broken := image.fault(blob, self.limits.architecture):
+            raise refused("load", *broken)
         module = driver.load_module(blob)
         return Loaded(module, {symbol: driver.kernel_of(module, symbol) for symbol in symbols})
 

@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
+from kernelwright.axes import sizes_of
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.baselines import EAGER
 from kernelwright.judge.correctness import Finding
@@ -23,13 +25,17 @@ from kernelwright.judge.device import floors, memory_check, rounds
 from kernelwright.judge.device.arena import DeviceWorkspaces
 from kernelwright.judge.device.baselines import DeviceBaseline
 from kernelwright.judge.device.conditions import Conditions
+from kernelwright.judge.device.draws import DeviceDraw
 from kernelwright.judge.device.executor import BoundPlan, Executor, Loaded, Replay
 from kernelwright.judge.device.faults import DeviceFault
-from kernelwright.judge.device.session import DeviceDraw, DeviceSession
+from kernelwright.judge.device.session import DeviceSession
+from kernelwright.judge.device.shapes import DeviceShape
+from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.slots import POISONS
 from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict
 
+T = TypeVar("T")
 COMPARED_KINDS = ("plain", "wild", "nan")
 COMPARED = 4
 """Slots of each round that are compared with the reference's answer."""
@@ -37,8 +43,8 @@ SAMPLED_PLACES = 16
 WORKSPACE_SHARE = 0.25
 SETTLING_CALLS = 3
 CHECKS = (
-    "inputs unchanged", "guards", "written", "non-finite", "accuracy", "deterministic", "timed outputs", "calls",
-    "clock", "floor", *memory_check.TOOLS,
+    "inputs unchanged", "guards", "written", "non-finite", "accuracy", "deterministic", "hidden shapes",
+    "timed outputs", "calls", "clock", "floor", *memory_check.TOOLS,
 )  # fmt: skip
 
 
@@ -60,6 +66,7 @@ class Findings:
     worst_where: str = ""
     compared: int = 0
     doubts: int = 0
+    shapes: list[str] = field(default_factory=list)
     evidence: dict[str, str] = field(default_factory=dict)
 
 
@@ -111,7 +118,10 @@ def examine(session: DeviceSession, candidate: Candidate, artifact: Artifact, po
     Raises:
         DeviceFault: for a fault of the candidate at loading, or one after which the device cannot be used.
     """
-    size = sum(evaluate(w.size_bytes, {}) for w in candidate.plan.workspaces)
+    if candidate.witnessed:
+        message = "Python is witnessed on the CPU only so far; on a GPU, kernels in cuda, triton or cutile are judged"
+        return Failure(stage="judge", kind="unsupported", message=message)
+    size = sum(evaluate(w.size_bytes, sizes_of(session.problem)) for w in candidate.plan.workspaces)
     if size > WORKSPACE_SHARE * session._free_bytes:
         message = f"the plan's workspaces need {size / 2**20:.0f} MiB, too much for this device"
         return Failure(stage="run", kind="memory", message=message)
@@ -137,7 +147,8 @@ class _Examination:
         self.session, self.candidate, self.artifact, self.policy = session, candidate, artifact, policy
         self.executor, self.slots, self.found = session.executor, session.slots, Findings()
         self.deadline = time.monotonic() + policy.deadline_s
-        self.workspaces = DeviceWorkspaces(candidate.plan.workspaces, session.device)
+        self.axes, self.place = sizes_of(session.problem), ""
+        self.workspaces = DeviceWorkspaces(candidate.plan.workspaces, session.device, self.axes)
         self._loaded, self._plans = loaded, dict[int, BoundPlan]()
         self._notes: tuple[str, ...] = ()
         self.conditions = Conditions(0 if session.device.type == "cuda" else None)
@@ -145,10 +156,9 @@ class _Examination:
     def plan(self, slot: int) -> BoundPlan:
         """Returns the plan with a slot's addresses; made at first use."""
         if slot not in self._plans:
-            axes = {axis.name: axis.size for axis in self.session.problem.axes}
             addresses = {**self.slots.addresses(slot), **self.workspaces.addresses()}
             views = {**self.slots.views(slot), **self.workspaces.views()}
-            self._plans[slot] = self.executor.bind(self._loaded, self.candidate.plan, addresses, views, axes)
+            self._plans[slot] = self.executor.bind(self._loaded, self.candidate.plan, addresses, views, self.axes)
         return self._plans[slot]
 
     def run(self) -> Failure | Judgement:
@@ -164,8 +174,12 @@ class _Examination:
             for family in self.policy.families:
                 if time.monotonic() > self.deadline:
                     return self._late("the correctness checks were not through")
-                if draw := self.session.draw(family, number):
+                if draw := self._unhurried(lambda f=family, n=number: self.session.draw(f, n)):  # type: ignore[misc]
                     self._check_draw(draw)
+        for shape in self._unhurried(lambda: self.session.shapes(self.policy.hidden_shapes)):
+            if time.monotonic() > self.deadline:
+                return self._late("the hidden shapes were not through")
+            self._check_shape(shape)
         self._note_correctness()
         self._check_memory()
         contender = CandidateContender(self.executor, self.plan, self.slots.count, self.policy.call_deadline_s)
@@ -194,6 +208,24 @@ class _Examination:
             notes=(*self.session.notes(self.policy), *self._notes),
         )
 
+    def _unhurried(self, make: Callable[[], T]) -> T:
+        """Returns what all candidates share, made at its first use; no candidate's deadline is shortened by it."""
+        start = time.monotonic()
+        made = make()
+        self.deadline += time.monotonic() - start
+        return made
+
+    def _check_shape(self, shape: DeviceShape) -> None:
+        """The same checks at other sizes, with buffers of their own."""
+        inner = _Examination(self.session, self.candidate, self.artifact, self._loaded, self.policy)
+        inner.slots, inner.found, inner.axes, inner.place = shape.slots, self.found, shape.sizes, f"{shape.text}, "
+        inner.workspaces = DeviceWorkspaces(self.candidate.plan.workspaces, self.session.device, shape.sizes)
+        shape.slots.restore_guards()
+        for family in HIDDEN_FAMILIES:
+            if draw := self._unhurried(lambda f=family: shape.draws.draw(f, 0)):  # type: ignore[misc]
+                inner._check_draw(draw)
+        self.found.shapes.append(shape.text)
+
     def _late(self, what: str) -> Failure:
         limit = f"{self.policy.deadline_s:g} s"
         return Failure(stage="run", kind="timeout", message=f"the judgement took longer than {limit}: {what}")
@@ -205,7 +237,7 @@ class _Examination:
         pair = self.session.rng.permutation(self.slots.count)[:2].tolist()
         for memory, values in zip(self.slots.parameters, draw.parameters, strict=True):
             memory.copy_(values)
-        where = f"family {draw.family}, draw {draw.number}"
+        where = f"{self.place}family {draw.family}, draw {draw.number}"
         self.slots.poison(pair[1:], POISONS[1])
         for slot, poison in zip(pair, POISONS, strict=True):
             for memory, values in zip(self.slots.inputs(slot), draw.inputs, strict=True):
@@ -279,6 +311,8 @@ class _Examination:
         evidence["written"] = f"every element, in {found.draws} draws with two patterns of poison"
         evidence["non-finite"] = f"NaN and infinities where the reference has them, {found.draws} draws"
         evidence["accuracy"] = f"largest error {found.worst:.2g} of the bound ({found.worst_where})"
+        if found.shapes:
+            evidence["hidden shapes"] = f"right at {'; '.join(found.shapes)}"
         same = "all" if found.pairs_equal == found.draws else f"{found.pairs_equal} of {found.draws}"
         evidence["deterministic"] = f"{same} pairs of calls agree bit for bit; every call is within bounds"
 
@@ -369,13 +403,13 @@ class _Examination:
         fastest_us = float(plain_statistics.median(samples.times_us[rounds.CANDIDATE]))
         limit_us = floors.refusal_us(
             session.floors,
-            bytes_read=session.bytes_read,
-            bytes_written=session.bytes_written,
+            bytes_read=session.facts.bytes_read,
+            bytes_written=session.facts.bytes_written,
             operations=session.problem.flops,
             calls=samples.calls[rounds.CANDIDATE],
             cache_bytes=self.executor.limits.cache_bytes,
         )
-        moved = session.bytes_read + session.bytes_written
+        moved = session.facts.bytes_read + session.facts.bytes_written
         text = f"{fastest_us:.2f} µs; at least {moved} bytes at {session.floors.bandwidth / 1e9:.0f} GB/s"
         text += f" take {self._floor_us():.2f} µs"
         if fastest_us < limit_us:
@@ -387,7 +421,7 @@ class _Examination:
 
     def _floor_us(self) -> float:
         session = self.session
-        moved = session.bytes_read + session.bytes_written
+        moved = session.facts.bytes_read + session.facts.bytes_written
         return floors.floor_us(session.floors, bytes_moved=moved, operations=session.problem.flops)
 
     def _other_modes(

@@ -30,9 +30,13 @@ TIMEOUT_S = 40.0
 ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 """Each tensor is then an allocation of its own, so that the checker knows its ends."""
 FINDING = re.compile(
-    r"========= (?:Error: |Warning: )?((?:Invalid|Uninitialized|Race reported|Barrier error|Misaligned|Potential|"
-    r"Address|Out-of-range|Stack overflow|Unsupported|Program hit)[^\n]*)"
+    r"========= (?:Error: |Warning: )?((?:Invalid (?!argument|device ordinal)|Uninitialized|Race reported|"
+    r"Barrier error|Misaligned|Potential|Address|Out-of-range|Stack overflow|Illegal|Unspecified|"
+    r"Divergent|Missing)[^\n]*)"
 )
+"""What a kernel did. Calls of the driver's interface that it refused are nobody's finding: torch asks for functions
+that this driver does not have and goes on without them."""
+API_ERROR = re.compile(r"========= Program hit [^\n]*")
 PLACE = re.compile(r"=========\s+at (?:0x[0-9a-f]+ in )?([^\n]+)")
 SUMMARY = re.compile(r"SUMMARY: (\d+) (?:error|hazard)")
 
@@ -71,7 +75,8 @@ def run(
 def command(program: str, tool: str, path: Path) -> list[str]:
     """Returns the command line of one tool."""
     return [
-        program, "--tool", tool, "--error-exitcode", str(ERRORS_EXIT), "--print-limit", "20",
+        program, "--tool", tool, *(("--report-api-errors", "no") if tool == "memcheck" else ()),
+        "--error-exitcode", str(ERRORS_EXIT), "--print-limit", "20",
         sys.executable, "-P", "-m", REPLAY, str(path),
     ]  # fmt: skip
 
@@ -102,13 +107,14 @@ def read(tool: str, status: int, text: str) -> Check | str:
     """
     findings = FINDING.findall(text)
     counts = [int(count) for count in SUMMARY.findall(text)]
-    total = max((*counts, len(findings)))
+    refused = len(API_ERROR.findall(text))
+    total = max((*(count - refused for count in counts), len(findings)))
     if total:
         places = PLACE.findall(text)
         where = f" at {places[0].strip()}" if places else ""
         first = findings[0].strip() if findings else "see its output"
         return Check(name=tool, passed=False, evidence=f"{total} findings; first: {first}{where}")
-    if status != 0 or not counts:
+    if (status != 0 and not (refused and status == ERRORS_EXIT)) or not counts:
         lines = [line.removeprefix("========= ") for line in text.strip().splitlines()] or ["it printed nothing"]
         return f"{tool} did not run: status {status}, {lines[-1][:200]}"
     return Check(name=tool, passed=True, evidence=f"{PROGRAM} found nothing in one run of the plan")

@@ -39,7 +39,7 @@ class DeviceWorkers:
     ) -> None:
         self._module, self._variables = module, {**worker_environment(), **(variables or {})}
         self._on_event = on_event
-        self._reserve: Worker | None = None
+        self._reserve: Worker | None = self._start()
         self.replaced_s: list[float] = []
         """How long each replacement took, from the demand to the probe's answer."""
 

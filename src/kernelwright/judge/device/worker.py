@@ -7,11 +7,18 @@ with its answer, and the parent ends it.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.ma
+import numpy.random  # noqa: F401  (sessions would import both, while somebody waits)
 import torch
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.device import driver
 from kernelwright.judge.device.cuda_executor import CudaExecutor
+from kernelwright.judge.device.draws import Facts
 from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault, fault_of_torch
 from kernelwright.judge.device.session import DeviceSession
@@ -30,10 +37,18 @@ def probe(emit: Emit) -> bool:
     return True
 
 
-def open_session(emit: Emit, *, problem: Problem, target: Target) -> bool:
-    """Makes the session ready."""
-    _open.append(DeviceSession(problem, target, _executor(), emit, driver=driver.driver_version()))
-    return True
+def open_session(emit: Emit, *, problem: Problem, target: Target, known: Sequence[Any] = ()) -> Facts:
+    """Makes the session ready; returns what a session of the same problem in another worker need not find again.
+
+    Asked again, it ends the session before, whose memory this one needs.
+    """
+    if _open:
+        _open.clear()
+        gc.collect()
+        torch.cuda.empty_cache()
+    facts = Facts(*known) if known else None
+    _open.append(DeviceSession(problem, target, _executor(), emit, driver=driver.driver_version(), known=facts))
+    return _open[-1].facts
 
 
 def prepare(emit: Emit, *, policy: Policy) -> tuple[str, ...]:

@@ -38,6 +38,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: dict[str, None] = {}
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # see judge/truth.py: it saves seconds of imports
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.names[str(func.overloadpacket).removeprefix("aten.")] = None
         return func(*args, **(kwargs or {}))

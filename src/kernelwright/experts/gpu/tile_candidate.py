@@ -1,0 +1,173 @@
+"""What the tile experts share: from a graph to loops, and from loops and a point to a sealed candidate.
+
+Not here: the body of a kernel (tile_kernel.py), the choices of a language (triton.py, cutile.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+from math import prod
+
+from kernelwright.experts import tensors as t
+from kernelwright.experts.expression import CTYPES
+from kernelwright.experts.frame import Loops
+from kernelwright.experts.gpu.cuda import BINDINGS
+from kernelwright.experts.gpu.kernel import SIZES
+from kernelwright.experts.gpu.tile_kernel import Settings, TileWriter
+from kernelwright.experts.gpu.tile_printer import LARGEST_TABLE, Dialect, buffer_name, expressions_of
+from kernelwright.experts.loops import READERS, buffers_of, check_integers
+from kernelwright.experts.read import Unreadable, read_graph
+from kernelwright.experts.schedule import schedule
+from kernelwright.graph import Graph
+from kernelwright.types import (
+    Binding,
+    Candidate,
+    Launch,
+    LaunchPlan,
+    OptionValue,
+    Parameter,
+    Point,
+    Problem,
+    Refusal,
+    SourceFile,
+    Step,
+    Workspace,
+)
+
+INT_LIMIT = 1 << 31
+NO_BLOCK = (1, 1, 1)
+"""The compiler chooses it."""
+
+
+def missing(package: str) -> Refusal | None:
+    """Returns the refusal of a language whose compiler is not installed here, None where it is.
+
+    A run goes on with the other languages then; nothing is imported to find out.
+    """
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return Refusal(subject=package, reason=f"the package {package!r} is not installed")
+    return None
+
+
+def loops_of(problem: Problem, graph: Graph, dialect: Dialect) -> tuple[Loops, ...] | Refusal:
+    """Returns the loop nests of a graph, each one a kernel, or a refusal that names what cannot be done."""
+    unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
+    if unknown:
+        return Refusal(subject=unknown[0], reason=f"no expert for tensors of {unknown[0]}")
+    if any(0 in s.shape for s in problem.arguments):
+        return Refusal(subject="empty tensors", reason="no expert for tensors without elements")
+    try:
+        outputs = read_graph(problem, graph, READERS)
+        check_integers(outputs)
+        targets = tuple(t.Source(shape=s.shape, dtype=s.dtype, name=s.name) for s in problem.outputs)
+        _, kernels = schedule(outputs, targets)
+        every = tuple(loops for boxes in kernels for loops in boxes)
+        check_spelling(every, dialect)
+    except Unreadable as fault:
+        return Refusal(subject=fault.subject, reason=fault.reason)
+    return every
+
+
+def check_spelling(every: tuple[Loops, ...], dialect: Dialect) -> None:
+    """Refuses what a language has no words for.
+
+    Raises:
+        Unreadable: with the name of the operation.
+    """
+    for loops in every:
+        for table in loops.tables.values():
+            if table.size > LARGEST_TABLE:
+                subject = f"literal tensors of {table.size} elements"
+                raise Unreadable(subject, f"no expert for {subject} in {dialect.name}; {LARGEST_TABLE} is the most")
+        for e in expressions_of(loops):
+            if subject := dialect.refusal(e):
+                raise Unreadable(subject, f"no expert for {subject} in {dialect.name}")
+
+
+def shape_parameters(every: tuple[Loops, ...]) -> list[Parameter]:
+    """Returns the choices of tile shapes that matter for these loops, best guess first."""
+    folding = [loops for loops in every if loops.kernel.folds or loops.kernel.scans]
+    found = [Parameter(name="block", values=(1024, 2048, 512, 4096, 256, 8192))]
+    if any(loops.variables[-1] in loops.reduced for loops in folding):
+        found.append(Parameter(name="chunk", values=(8192, 4096, 2048, 1024, 16384)))
+        found.append(Parameter(name="rows", values=(0, 1, 2, 4, 8, 16)))
+    if any(loops.variables[-1] not in loops.reduced for loops in folding):
+        found.append(Parameter(name="lanes", values=(64, 32, 128, 256)))
+    return found
+
+
+def settings_of(point: Point) -> Settings:
+    """Returns a point as settings; parameters that a space leaves out have one sensible value."""
+    given: dict[str, OptionValue] = dict(point)
+    return Settings(
+        block=int(given["block"]),
+        chunk=int(given.get("chunk", 8192)),
+        rows=int(given.get("rows", 0)),
+        lanes=int(given.get("lanes", 64)),
+        stages=int(given.get("stages", 1)),
+    )
+
+
+def candidate(
+    problem: Problem,
+    identity: str,
+    every: tuple[Loops, ...],
+    point: Point,
+    *,
+    dialect: Dialect,
+    template: str,
+    options: Callable[[int], tuple[tuple[str, OptionValue], ...]],
+    build: tuple[tuple[str, OptionValue], ...] = (),
+) -> Candidate:
+    """Returns the candidate of one point: a kernel for each loop nest, launched in order.
+
+    Args:
+        problem: what is computed.
+        identity: its digest.
+        every: the loop nests.
+        point: the choices.
+        dialect: the language.
+        template: the template's name.
+        options: from the elements of a kernel's tile to the options of its step.
+        build: options of the whole candidate.
+    """
+    known = {spec.name for spec in problem.arguments}
+    workspaces: dict[str, Workspace] = {}
+    steps: list[Step] = []
+    shapes = ", ".join(f"{s.name} {s.dtype}{list(s.shape)}" for s in problem.arguments)
+    text = [f"# {problem.name}: {shapes}\n# {dict(point)}\n{dialect.header}"]
+    for number, loops in enumerate(every):
+        reads, writes = buffers_of([loops])
+        arguments: list[Binding] = []
+        for name, source in {**reads, **writes}.items():
+            ctype = BINDINGS[source.dtype]
+            if name not in known:
+                size_bytes = source.size * SIZES[source.dtype]
+                workspaces.setdefault(name, Workspace(name=name, size_bytes=size_bytes))
+            arguments.append(Binding(kind="tensor" if name in known else "workspace", name=name, ctype=ctype))
+        writer = TileWriter(loops, settings_of(point), dialect, index_type(problem, loops))
+        lines, programs = writer.body()
+        parameters = ", ".join(buffer_name(name) for name in (*reads, *writes))
+        text.append("\n".join(["", dialect.decorator, f"def kw_{number}({parameters}):", *lines, ""]))
+        launch = Launch(grid=(programs, 1, 1), block=NO_BLOCK)
+        step = Step(symbol=f"kw_{number}", arguments=tuple(arguments), launch=launch, options=options(writer.elements))
+        steps.append(step)
+    return Candidate(
+        problem=identity,
+        language=dialect.name,
+        sources=(SourceFile(path="kernel.py", text="\n".join(text)),),
+        plan=LaunchPlan(steps=tuple(steps), workspaces=tuple(workspaces.values())),
+        options=build,
+        author="expert",
+        template=template,
+        point=point,
+    )
+
+
+def index_type(problem: Problem, loops: Loops) -> str:
+    """Returns the C type of places: 64 bits only where a buffer or the loops need them, tiles' margins included."""
+    largest = max(prod(spec.shape) for spec in problem.arguments)
+    return "int32_t" if max(largest, prod(v.axis for v in loops.variables)) * 2 < INT_LIMIT else "int64_t"
