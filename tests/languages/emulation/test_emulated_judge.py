@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from kernelwright.judge.policies import EMULATED_SCREEN
-from kernelwright.languages import emulated_target
+from kernelwright import api
+from kernelwright.errors import UserError
+from kernelwright.judge.policies import EMULATED_SCREEN, policies_for
+from kernelwright.languages import detect_target, emulated_target
 from kernelwright.mutation import mutants
 from kernelwright.selftest.kernel_files import CORPUS, Kernel, judged, kernel_of, kernels, reason
 from kernelwright.selftest.sessions import Sessions
 from kernelwright.selftest.small_problems import make_problem
-from kernelwright.types import Candidate, Failure, Launch, LaunchPlan, Record, SourceFile, replace
+from kernelwright.types import Candidate, Failure, Launch, LaunchPlan, Record, SourceFile, digest, replace
 
 QUICK = replace(
     EMULATED_SCREEN, name="quick", families=("given", "nonfinite", "constant", "large"), call_deadline_s=10.0,
@@ -113,6 +116,20 @@ def test_faults_have_names(sessions: Sessions) -> None:
     barrier = records[0].outcome
     assert isinstance(barrier, Failure)
     assert "line 3" in barrier.message
+
+
+def test_only_cuda_is_emulated_and_nothing_is_optimized_for_it(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.cpp"
+    kernel.write_text('extern "C" void kernel(const float* scores, float* out) {}\n')
+    with pytest.raises(UserError, match=r"only CUDA C\+\+"):
+        api.judge_kernel("softmax", kernel, device="emulated")
+    with pytest.raises(UserError, match="tells no times"):
+        api.optimize("softmax", device="emulated")
+
+
+def test_emulated_records_are_never_a_cpu_kernels() -> None:
+    assert digest(emulated_target()) != digest(detect_target())
+    assert all(policy.rounds == 0 and not policy.baselines for policy in policies_for(emulated_target()).values())
 
 
 def test_what_only_a_device_has_is_refused_by_name(sessions: Sessions) -> None:
