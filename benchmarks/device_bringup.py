@@ -294,7 +294,7 @@ def _sealing(state: dict[str, Any], said: list[str]) -> None:
             times.append(time.perf_counter() - begun)
         said.append(f"bound of 16 Mi elements: {1e3 * times[1]:.1f} ms")
         sealed = SealedBounds((bound,), torch.device("cuda"))
-        hidden = float((bound.truth.nan_to_num(0.0) - truth).abs().median())
+        hidden = float((bound.truth.reshape(-1).nan_to_num(0.0) - truth.reshape(-1)).abs().median())
         torch.cuda.synchronize()
         begun = time.perf_counter()
         with sealed as (again,):

@@ -16,7 +16,7 @@ from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceSession
 from kernelwright.judge.policies import DEVICE_SCREEN
-from kernelwright.types import Failure, Judgement, Policy, Target, Workspace, replace
+from kernelwright.types import Failure, Judgement, Policy, Target, Workspace, digest, replace
 
 QUICK = replace(
     DEVICE_SCREEN,
@@ -255,6 +255,17 @@ def test_a_plan_whose_kernel_is_missing_fails_at_loading(
         examine(session, candidate, artifact_for(candidate, tmp_path), QUICK)
     assert not caught.value.fatal
     assert caught.value.failure.stage == "load"
+
+
+def test_the_plan_that_the_compiler_made_is_the_one_that_runs(
+    session: DeviceSession, executor: FakeExecutor, tmp_path: Path
+) -> None:
+    executor.kernels = {"right": right}
+    author, final = candidate_for(PROBLEM, "softmax_of_the_author"), candidate_for(PROBLEM, "right")
+    artifact = replace(artifact_for(final, tmp_path), candidate=digest(author))
+    outcome = examine(session, author, artifact, QUICK)
+    assert isinstance(outcome, Judgement)
+    assert outcome.verdict.passed
 
 
 def test_workspaces_too_large_for_the_device_are_refused(

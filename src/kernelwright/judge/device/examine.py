@@ -33,7 +33,7 @@ from kernelwright.judge.device.shapes import DeviceShape
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.slots import POISONS
 from kernelwright.sizes import evaluate
-from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict
+from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict, replace
 
 T = TypeVar("T")
 COMPARED_KINDS = ("plain", "wild", "nan")
@@ -118,6 +118,7 @@ def examine(session: DeviceSession, candidate: Candidate, artifact: Artifact, po
     Raises:
         DeviceFault: for a fault of the candidate at loading, or one after which the device cannot be used.
     """
+    candidate = replace(candidate, plan=artifact.plan)  # what a tile language's compiler made of the author's
     if candidate.witnessed:
         message = "Python is witnessed on the CPU only so far; on a GPU, kernels in cuda, triton or cutile are judged"
         return Failure(stage="judge", kind="unsupported", message=message)
