@@ -50,10 +50,9 @@ def test_a_reference_that_ends_its_process_is_the_users_fault(write: Callable[..
     assert "run the file on its own" in caught.value.fix
 
 
-def test_a_reference_that_never_ends_is_stopped(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "DEADLINE_S", 0.2)
+def test_a_reference_that_never_ends_is_stopped(write: Callable[..., Path]) -> None:
     with pytest.raises(SourceError, match=r"did not finish '.*' within 0\.2 s") as caught:
-        capture.load(str(write(MODEL.format("while True: pass"))))
+        capture.load(str(write(MODEL.format("while True: pass"))), deadline_s=0.2)
     assert "endless loop" in caught.value.fix
 
 

@@ -9,7 +9,7 @@ import torch
 from tests.judge.kernel_files import make_problem
 
 from kernelwright.errors import UserError
-from kernelwright.judge.slots import ALIGNMENT, GUARD_BYTES, GUARDS, POISONS, Slots, Workspaces, slot_count
+from kernelwright.judge.slots import ALIGNMENT, GUARD_BYTES, GUARDS, POISONS, REGIONS, Slots, Workspaces, slot_count
 from kernelwright.types import Workspace, replace
 
 PROBLEM = make_problem("layernorm")
@@ -57,7 +57,7 @@ def test_poison_covers_the_outputs_and_nothing_else(slots: Slots) -> None:
     assert slots.broken_guard(range(slots.count)) is None
     words = slots.sampled_words([1, 2], 0, torch.tensor([0, 100]))
     assert (words[0] == slots.poison_word(0, POISONS[1])).all()
-    assert (words[1] == int.from_bytes(2 * GUARDS[1], "little")).all()
+    assert (words[1] == int.from_bytes(2 * GUARDS["output"], "little")).all()
 
 
 def test_a_write_beyond_either_end_is_found(slots: Slots) -> None:
@@ -73,11 +73,19 @@ def test_a_write_beyond_either_end_is_found(slots: Slots) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_bands_are_nan_and_what_was_read_behind_one_is_seen_behind_another(slots: Slots, dtype: torch.dtype) -> None:
-    bands = [torch.tensor(list(guard * 4), dtype=torch.uint8).view(dtype) for guard in GUARDS]
+    bands = [
+        torch.tensor(list(guard * 4), dtype=torch.uint8).view(dtype) for guard in (GUARDS[name] for name in REGIONS)
+    ]
     assert all(bool(band.isnan().all()) for band in bands)
     for band in bands:
         raw = (band + 1.0).view(torch.uint8)  # as arithmetic hands a NaN on
-        assert sum(bool((raw == torch.tensor(list(guard * 4), dtype=torch.uint8)).all()) for guard in GUARDS) <= 1
+        assert (
+            sum(
+                bool((raw == torch.tensor(list(guard * 4), dtype=torch.uint8)).all())
+                for guard in (GUARDS[name] for name in REGIONS)
+            )
+            <= 1
+        )
     out, x = (next(b for b in slots.buffers if b.name == name) for name in ("out", "x"))
     behind_x, behind_out = x.offset + x.size, out.offset + out.size
     slots.output.bytes[behind_out : behind_out + 4] = slots.input.bytes[behind_x : behind_x + 4]

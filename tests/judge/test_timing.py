@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
-from tests.judge.kernel_files import QUICK, Sessions, judged, kernels, make_problem
+from tests.judge.kernel_files import QUICK, make_problem
 
 from kernelwright.judge.runner import Block, RunnerStopped
 from kernelwright.judge.slots import POISONS, Slots
@@ -157,20 +157,3 @@ def test_measurements_say_how_they_were_taken() -> None:
 def test_runner_failures_carry_the_candidates_fault() -> None:
     failure = Failure(stage="run", kind="signal", message="it broke")
     assert RunnerStopped(failure).failure is failure
-
-
-@pytest.mark.slow
-def test_two_copies_of_one_kernel_tie_and_a_known_delay_shows(sessions: Sessions) -> None:
-    """A real run; see benchmarks for the same with numbers. Only the order is asserted, and by a wide margin."""
-    plain = next(k for k in kernels("honest") if k.path.stem == "single_thread")
-    problem = sessions.judge("softmax").problem
-    candidate = plain.candidate(problem)
-    text = candidate.sources[0].text
-    twice = text.replace('extern "C" void kernel', "static void once") + (
-        'extern "C" void kernel(const float* x, float* out) { for (int i = 0; i < 4; ++i) once(x, out); }\n'
-    )
-    slower = replace(candidate, sources=(replace(candidate.sources[0], text=twice),))
-    records = list(sessions.judge("softmax").judge([candidate, candidate, slower], replace(QUICK, rounds=10)))
-    first, second, third = (judged(r).comparisons[0].speedup for r in records)
-    assert 0.5 < first / second < 2
-    assert 2 < first / third < 8

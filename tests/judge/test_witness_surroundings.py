@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,10 @@ def _set(change: Callable[[], object], back: Callable[[], object]) -> Iterator[N
         back()
 
 
+def _threads(now: int) -> AbstractContextManager[None]:
+    return _set(lambda: torch.set_num_threads(now + 1), lambda: torch.set_num_threads(now))
+
+
 class _Passing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     pass
 
@@ -46,7 +50,6 @@ def _other_code(result: object, tree: object, where: str = "") -> list[object]:
     return [result, tree, where]
 
 
-THREADS = torch.get_num_threads()
 CHANGES: dict[str, Callable[[], Any]] = {
     "matmul precision": lambda: _set(
         lambda: torch.set_float32_matmul_precision("medium"), lambda: torch.set_float32_matmul_precision("highest")
@@ -56,10 +59,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
         lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)
     ),
     "default device": lambda: _set(lambda: torch.set_default_device("meta"), lambda: torch.set_default_device(None)),
-    "thread count": lambda: _set(
-        lambda: torch.set_num_threads(THREADS + 1),
-        lambda: torch.set_num_threads(THREADS),
-    ),
+    "thread count": lambda: _threads(torch.get_num_threads()),
     "gradient mode": lambda: torch.no_grad(),
     "autocast on cpu": lambda: torch.autocast("cpu"),
     "dispatch mode": lambda: _Passing(),  # type: ignore[no-untyped-call]

@@ -30,9 +30,10 @@ GUARD_BYTES = 1024
 SKEW_BYTES = 192
 """Each buffer starts a little further into its page than the one before it, so that inputs and outputs do not
 share their low address bits (which would stall loads behind stores)."""
-GUARDS = (b"\xff\xff", b"\xfd\x7f", b"\xf9\xff")
-"""The pattern of each region's bands: NaN in every floating format, and all three different, so that what was read
-beyond one buffer never looks like an untouched band when it is written beyond another."""
+GUARDS = {"input": b"\xff\xff", "output": b"\xfd\x7f", "workspace": b"\xf9\xff", "stamps": b"\xff\xff"}
+"""The pattern of each region's bands, by its name: NaN in every floating format, and those of what a kernel sees all
+different, so that what was read beyond one buffer never looks like an untouched band when it is written beyond
+another."""
 GUARD = 0xFF
 """Every byte of the bands on a device, where they do not differ yet (device/arena.py)."""
 POISONS = (0xFF, 0x5A)
@@ -60,7 +61,7 @@ class Region:
     """One block of shared memory."""
 
     def __init__(self, name: str, size: int) -> None:
-        self._guard = GUARDS[REGIONS.index(name)]
+        self._guard = GUARDS[name]
         self.size = _up(max(size, mmap.PAGESIZE), mmap.PAGESIZE)
         self.fd = os.memfd_create(f"kernelwright-{name}", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, self.size)

@@ -70,12 +70,21 @@ def _files_of(module: str, folder: Path) -> list[str]:
     return found
 
 
+def _wanted(problem: Problem) -> set[str]:
+    return {"ModelNew"} if problem.entry == "Model" else {"ModelNew", problem.entry}
+
+
+def defines(problem: Problem, text: str) -> bool:
+    """Tells whether a text names what a witnessed candidate must define."""
+    return any(word in text for word in _wanted(problem))
+
+
 def _check_defines(problem: Problem, file: Path, text: str) -> None:
     tree = _parsed(text)
     if tree is None:  # the build says where
         return
-    wanted = {"ModelNew"} if problem.entry == "Model" else {"ModelNew", problem.entry}
-    if not any(word in text for word in wanted):
+    wanted = _wanted(problem)
+    if not defines(problem, text):
         what = "a class ModelNew (torch.nn.Module)"
         other = "" if problem.entry == "Model" else f" or a function {problem.entry}"
         raise UserError(f"{file} defines no {' and no '.join(sorted(wanted))}", f"define {what}{other}")

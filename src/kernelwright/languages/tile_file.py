@@ -56,8 +56,11 @@ Reader = Callable[[Path, Path], str]
 def language_of(text: str) -> str:
     """Returns `triton` or `cutile` for a Python file that says how its tile kernels are launched, empty for any
     other."""
-    if not LAUNCH.search(text):
-        return ""
+    return kernels_of(text) if LAUNCH.search(text) else ""
+
+
+def kernels_of(text: str) -> str:
+    """Returns the language of a file's tile kernels, launched or not; empty where it has none."""
     source = SourceFile(path="kernel.py", text=text)
     for language, (decorator, constant, _, imported) in FORMS.items():
         if imported.search(text) and python_source.kernels(source, decorator=decorator, constant=constant):
