@@ -76,8 +76,9 @@ def candidate_from_file(problem: Problem, path: str | Path) -> Candidate:
     file = Path(path)
     if file.suffix == ".py":
         text = file.read_text(errors="replace") if file.is_file() else ""
+        names = tile_file.kernel_names(text)
         # Tile kernels that nothing in the file calls lack only their launch lines, which is what to say then.
-        if tile_file.language_of(text) or (tile_file.kernels_of(text) and not python_file.defines(problem, text)):
+        if tile_file.language_of(text) or (names and not python_file.defines(problem, text, besides=names)):
             return tile_file.candidate_from_python(problem, file, _read)
         return python_file.candidate_from_python(problem, file, _read)
     sources = sources_of(file)

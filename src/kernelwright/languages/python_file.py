@@ -74,9 +74,9 @@ def _wanted(problem: Problem) -> set[str]:
     return {"ModelNew"} if problem.entry == "Model" else {"ModelNew", problem.entry}
 
 
-def defines(problem: Problem, text: str) -> bool:
-    """Tells whether a text names what a witnessed candidate must define."""
-    return any(word in text for word in _wanted(problem))
+def defines(problem: Problem, text: str, *, besides: frozenset[str] = frozenset()) -> bool:
+    """Tells whether a text names what a witnessed candidate must define, `besides` what is known to be none."""
+    return any(word in text for word in _wanted(problem) - besides)
 
 
 def _check_defines(problem: Problem, file: Path, text: str) -> None:

@@ -56,16 +56,20 @@ Reader = Callable[[Path, Path], str]
 def language_of(text: str) -> str:
     """Returns `triton` or `cutile` for a Python file that says how its tile kernels are launched, empty for any
     other."""
-    return kernels_of(text) if LAUNCH.search(text) else ""
+    return _kernels(text)[0] if LAUNCH.search(text) else ""
 
 
-def kernels_of(text: str) -> str:
-    """Returns the language of a file's tile kernels, launched or not; empty where it has none."""
+def kernel_names(text: str) -> frozenset[str]:
+    """Returns the names of a file's tile kernels, launched or not."""
+    return _kernels(text)[1]
+
+
+def _kernels(text: str) -> tuple[str, frozenset[str]]:
     source = SourceFile(path="kernel.py", text=text)
     for language, (decorator, constant, _, imported) in FORMS.items():
-        if imported.search(text) and python_source.kernels(source, decorator=decorator, constant=constant):
-            return language
-    return ""
+        if imported.search(text) and (found := python_source.kernels(source, decorator=decorator, constant=constant)):
+            return language, frozenset(kernel.name for kernel in found)
+    return "", frozenset()
 
 
 def candidate_from_python(problem: Problem, file: Path, read: Reader) -> Candidate:
