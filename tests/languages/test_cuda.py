@@ -8,7 +8,7 @@ from elftools.elf.elffile import ELFFile
 from tests.languages.cuda_files import CHEATS, KERNELS, CudaFile, files
 
 from kernelwright.errors import MissingTool
-from kernelwright.languages import Builder, cubin, cuda, device_probe
+from kernelwright.languages import Builder, cubin, cuda, cuda_messages, device_probe
 from kernelwright.languages.bounded import Limits
 from kernelwright.languages.device_plan import parameter_bytes
 from kernelwright.languages.devices import cuda_target
@@ -289,3 +289,12 @@ def test_nvcc_is_held_to_the_same(old: str, new: str, kind: str, line: int, tmp_
 def test_without_nvrtc_nvcc_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "toolchain", lambda: device_probe.Toolchain(nvcc="/usr/bin/nvcc", fault="no NVRTC"))
     assert cuda.compiler_of(SCALE) == "nvcc"
+
+
+def test_a_compiler_that_cannot_load_its_library_ran_out_of_memory() -> None:
+    log = "nvrtc: error: failed to open libnvrtc-builtins.so.13.4.\n  Make sure that it is installed correctly."
+    file = files(KERNELS)[0]
+    told = cuda_messages.failure(file.problem, file.candidate, 1, log, Limits(memory_bytes=700 << 20))
+    assert told.kind == "memory"
+    assert "700 MiB" in told.message
+    assert "doctor" in told.message

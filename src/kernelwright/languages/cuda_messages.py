@@ -24,6 +24,7 @@ PTXAS_ERROR = re.compile(r"^\s*ptxas (?:\S+ )?(?:error|fatal)\s*: (.*)$", re.MUL
 LINKER_ERROR = re.compile(r"^(?:nvlink|nvcc) (?:error|fatal)\s*: (.*)$", re.MULTILINE)
 FUNCTION = re.compile(r"Function properties for '?([\w$]+)'?")
 SPILLS = re.compile(r"(\d+) bytes spill stores")
+BUILTINS = re.compile(r"failed to open\s+\S*nvrtc-builtins")
 MEMORY = re.compile(r"out of memory|std::bad_alloc|annot allocate memory|memory exhausted", re.IGNORECASE)
 
 
@@ -71,6 +72,9 @@ def _resource(status: int | None, log: str, limits: Limits) -> tuple[str, str] |
     if status is None or status in (-24, 152, 137, -9):
         how = f"the compiler took longer than {limits.time_s:.0f} s and was killed"
         return "timeout", f"{how}; less unrolling, fewer templates or shorter constexpr loops compile sooner"
+    if BUILTINS.search(log):
+        what = f"the compiler could not load its own library within {limits.memory_bytes >> 20} MiB"
+        return "memory", f"{what}; if every kernel is told so, NVRTC is not whole: see kernelwright doctor"
     if MEMORY.search(log):
         return "memory", f"the compiler needed more than {limits.memory_bytes >> 20} MiB and was stopped"
     if status in (-25, 153):
