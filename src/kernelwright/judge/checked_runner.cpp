@@ -16,6 +16,7 @@
 // Does not cover: races between tasks; reductions over tasks and doacross loops (the build then does not load).
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,6 +244,16 @@ PLAIN void unlock(char* word) {
 char critical_word, atomic_word, ordered_word;
 
 }  // namespace
+
+// The C library's lgamma also writes a global sign, from every thread: its own affair, not a race of the kernel.
+EXPORT double lgamma(double x) noexcept {
+  int sign;
+  return lgamma_r(x, &sign);
+}
+EXPORT float lgammaf(float x) noexcept {
+  int sign;
+  return lgammaf_r(x, &sign);
+}
 
 EXPORT void GOMP_parallel(void (*f)(void*), void* data, unsigned threads, unsigned) { run_team(f, data, threads, nullptr); }
 EXPORT void GOMP_barrier() { barrier(); }
