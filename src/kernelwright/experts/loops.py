@@ -54,6 +54,21 @@ SIZES = {
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns one template for the whole graph, or a refusal that names the operator."""
+    kernels = nests_of(problem, graph)
+    if isinstance(kernels, Refusal):
+        return kernels
+    identity = digest(problem)
+    space = space_of(problem, kernels, target)
+
+    @cache
+    def emit(point: Point) -> Candidate | Failure:
+        return candidate(problem, identity, kernels, settings_of(point), point)
+
+    return Template(name="loops", space=space, emit=emit)
+
+
+def nests_of(problem: Problem, graph: Graph) -> list[list[Loops]] | Refusal:
+    """Returns the loop nests of each kernel that computes a graph, or a refusal that names what cannot be done."""
     unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
     if unknown:
         return Refusal(subject=unknown[0], reason=f"no expert for tensors of {unknown[0]}")
@@ -66,14 +81,7 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
         _, kernels = schedule(outputs, targets)
     except Unreadable as fault:
         return Refusal(subject=fault.subject, reason=fault.reason)
-    identity = digest(problem)
-    space = space_of(problem, kernels, target)
-
-    @cache
-    def emit(point: Point) -> Candidate | Failure:
-        return candidate(problem, identity, kernels, settings_of(point), point)
-
-    return Template(name="loops", space=space, emit=emit)
+    return kernels
 
 
 def check_integers(outputs: tuple[t.Tensor, ...]) -> None:

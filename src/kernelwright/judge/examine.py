@@ -13,7 +13,6 @@ import os
 import statistics as plain_statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +24,7 @@ from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.correctness import Bound, Finding
 from kernelwright.judge.draws import Draw
+from kernelwright.judge.findings import Findings, Unfit
 from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped, sealed_copy
 from kernelwright.judge.session import Session
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
@@ -67,30 +67,6 @@ CHECKS = (
 
 NO_TIMES = "emulated: this says whether the kernel is right, and nothing about its time"
 """Of a policy without rounds."""
-
-
-class Unfit(Exception):
-    """A check failed; the judgement ends."""
-
-    def __init__(self, check: str, evidence: str) -> None:
-        super().__init__(f"{check}: {evidence}")
-        self.check = Check(name=check, passed=False, evidence=evidence)
-
-
-@dataclass
-class Findings:
-    """Evidence gathered on the way, for the checks that pass."""
-
-    draws: int = 0
-    pairs_equal: int = 0
-    worst: float = 0.0
-    worst_where: str = ""
-    closer: int = 0
-    compared: int = 0
-    glanced: int = 0
-    doubts: int = 0
-    shapes: list[str] = field(default_factory=list)
-    evidence: dict[str, str] = field(default_factory=dict)
 
 
 def examine(session: Session, candidate: Candidate, artifact: Artifact, policy: Policy) -> Failure | Judgement:

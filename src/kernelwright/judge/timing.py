@@ -239,12 +239,16 @@ def measurements(
 
 def comparisons(samples: Samples, policy: Policy) -> tuple[Comparison, ...]:
     """Returns the candidate against each baseline, from ratios within rounds."""
-    merged = _merged(samples)
-    ours = merged.pop(CANDIDATE, np.empty(0))
+    return compared(_merged(samples), policy)
+
+
+def compared(times: Mapping[str, statistics.Numbers], policy: Policy) -> tuple[Comparison, ...]:
+    """Returns the candidate against each baseline, from the times of each contender in the same rounds."""
+    ours = times.get(CANDIDATE, np.empty(0))
     made = []
-    for name, times in merged.items():
-        if len(ours) and len(times):
-            ratio, low, high = statistics.interval_of_ratio(times, ours, confidence=policy.confidence)
+    for name, theirs in times.items():
+        if name != CANDIDATE and len(ours) and len(theirs):
+            ratio, low, high = statistics.interval_of_ratio(theirs, ours, confidence=policy.confidence)
             made.append(Comparison(baseline=name, speedup=ratio, low=low, high=high))
     return tuple(made)
 

@@ -11,14 +11,11 @@ from math import prod
 from pathlib import Path
 
 from kernelwright.experts import tensors as t
-from kernelwright.experts.expression import CTYPES
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.gpu.kernel import SIZES, Settings, Writer
 from kernelwright.experts.gpu.printer import BUFFERS, buffer_name
-from kernelwright.experts.loops import READERS, buffers_of, check_integers
+from kernelwright.experts.loops import buffers_of, nests_of
 from kernelwright.experts.protocol import Answer
-from kernelwright.experts.read import Unreadable, read_graph
-from kernelwright.experts.schedule import schedule
 from kernelwright.graph import Graph
 from kernelwright.types import (
     Binding,
@@ -48,18 +45,9 @@ BINDINGS = {**BUFFERS, "int64": "int64_t", "int32": "int32_t", "int16": "int16_t
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns one template for the whole graph, or a refusal that names the operator."""
     del target
-    unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
-    if unknown:
-        return Refusal(subject=unknown[0], reason=f"no expert for tensors of {unknown[0]}")
-    if any(0 in s.shape for s in problem.arguments):
-        return Refusal(subject="empty tensors", reason="no expert for tensors without elements")
-    try:
-        outputs = read_graph(problem, graph, READERS)
-        check_integers(outputs)
-        targets = tuple(t.Source(shape=s.shape, dtype=s.dtype, name=s.name) for s in problem.outputs)
-        _, kernels = schedule(outputs, targets)
-    except Unreadable as fault:
-        return Refusal(subject=fault.subject, reason=fault.reason)
+    kernels = nests_of(problem, graph)
+    if isinstance(kernels, Refusal):
+        return kernels
     identity = digest(problem)
     space = space_of(kernels)
 

@@ -9,16 +9,13 @@ from collections.abc import Callable
 from importlib import metadata
 from math import prod
 
-from kernelwright.experts import tensors as t
-from kernelwright.experts.expression import CTYPES
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.gpu.cuda import BINDINGS
 from kernelwright.experts.gpu.kernel import SIZES
 from kernelwright.experts.gpu.tile_kernel import Settings, TileWriter
 from kernelwright.experts.gpu.tile_printer import LARGEST_TABLE, Dialect, buffer_name, expressions_of
-from kernelwright.experts.loops import READERS, buffers_of, check_integers
-from kernelwright.experts.read import Unreadable, read_graph
-from kernelwright.experts.schedule import schedule
+from kernelwright.experts.loops import buffers_of, nests_of
+from kernelwright.experts.read import Unreadable
 from kernelwright.graph import Graph
 from kernelwright.types import (
     Binding,
@@ -54,17 +51,11 @@ def missing(package: str) -> Refusal | None:
 
 def loops_of(problem: Problem, graph: Graph, dialect: Dialect) -> tuple[Loops, ...] | Refusal:
     """Returns the loop nests of a graph, each one a kernel, or a refusal that names what cannot be done."""
-    unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
-    if unknown:
-        return Refusal(subject=unknown[0], reason=f"no expert for tensors of {unknown[0]}")
-    if any(0 in s.shape for s in problem.arguments):
-        return Refusal(subject="empty tensors", reason="no expert for tensors without elements")
+    kernels = nests_of(problem, graph)
+    if isinstance(kernels, Refusal):
+        return kernels
+    every = tuple(loops for boxes in kernels for loops in boxes)
     try:
-        outputs = read_graph(problem, graph, READERS)
-        check_integers(outputs)
-        targets = tuple(t.Source(shape=s.shape, dtype=s.dtype, name=s.name) for s in problem.outputs)
-        _, kernels = schedule(outputs, targets)
-        every = tuple(loops for boxes in kernels for loops in boxes)
         check_spelling(every, dialect)
     except Unreadable as fault:
         return Refusal(subject=fault.subject, reason=fault.reason)

@@ -11,7 +11,6 @@ import hashlib
 import statistics as plain_statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,8 +29,10 @@ from kernelwright.judge.device.executor import BoundPlan, Executor, Loaded, Repl
 from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceSession
 from kernelwright.judge.device.shapes import DeviceShape
+from kernelwright.judge.findings import Findings, Unfit
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.slots import POISONS
+from kernelwright.judge.timing import CANDIDATE
 from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict, replace
 
@@ -48,33 +49,11 @@ CHECKS = (
 )  # fmt: skip
 
 
-class Unfit(Exception):
-    """A check failed; the judgement ends."""
-
-    def __init__(self, check: str, evidence: str) -> None:
-        super().__init__(f"{check}: {evidence}")
-        self.check = Check(name=check, passed=False, evidence=evidence)
-
-
-@dataclass
-class Findings:
-    """Evidence gathered on the way, for the checks that pass."""
-
-    draws: int = 0
-    pairs_equal: int = 0
-    worst: float = 0.0
-    worst_where: str = ""
-    compared: int = 0
-    doubts: int = 0
-    shapes: list[str] = field(default_factory=list)
-    evidence: dict[str, str] = field(default_factory=dict)
-
-
 class CandidateContender:
     """The candidate in the timed rounds: its plan on some slots, captured as one graph."""
 
     def __init__(self, executor: Executor, plan: Callable[[int], BoundPlan], count: int, deadline_s: float) -> None:
-        self.name, self.captured, self.estimate_us = rounds.CANDIDATE, True, 0.0
+        self.name, self.captured, self.estimate_us = CANDIDATE, True, 0.0
         self._executor, self._plan, self._count, self._deadline_s = executor, plan, count, deadline_s
         self._slots: tuple[int, ...] = ()
         self._replay: Replay | None = None
@@ -401,13 +380,13 @@ class _Examination:
         found, session = self.found, self.session
         found.evidence["timed outputs"] = f"{found.compared} outputs of timed calls compared, {found.doubts} in float64"
         found.evidence["calls"] = "nothing was written for calls that were not made"
-        fastest_us = float(plain_statistics.median(samples.times_us[rounds.CANDIDATE]))
+        fastest_us = float(plain_statistics.median(samples.times_us[CANDIDATE]))
         limit_us = floors.refusal_us(
             session.floors,
             bytes_read=session.facts.bytes_read,
             bytes_written=session.facts.bytes_written,
             operations=session.problem.flops,
-            calls=samples.calls[rounds.CANDIDATE],
+            calls=samples.calls[CANDIDATE],
             cache_bytes=self.executor.limits.cache_bytes,
         )
         moved = session.facts.bytes_read + session.facts.bytes_written

@@ -33,9 +33,9 @@ from kernelwright.judge.baselines import EAGER
 from kernelwright.judge.device.baselines import GRAPH_EAGER
 from kernelwright.judge.device.conditions import Conditions
 from kernelwright.judge.device.executor import Executor, Span
+from kernelwright.judge.timing import CANDIDATE, compared
 from kernelwright.types import Comparison, Measurement, Policy
 
-CANDIDATE = "candidate"
 AGAIN = " again"
 MOST_CALLS = 512
 MANY_SLOTS = 12
@@ -284,14 +284,7 @@ def measurements(
 
 def comparisons(samples: Samples, policy: Policy) -> tuple[Comparison, ...]:
     """Returns the candidate against each baseline, from ratios within rounds."""
-    times = merged(samples)
-    ours = times.pop(CANDIDATE, np.empty(0))
-    made = []
-    for name, theirs in times.items():
-        if len(ours) and len(theirs):
-            ratio, low, high = statistics.interval_of_ratio(theirs, ours, confidence=policy.confidence)
-            made.append(Comparison(baseline=name, speedup=ratio, low=low, high=high))
-    return tuple(made)
+    return compared(merged(samples), policy)
 
 
 def noise(samples: Samples, policy: Policy) -> float | None:

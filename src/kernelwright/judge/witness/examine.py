@@ -18,7 +18,8 @@ import torch
 from kernelwright.judge import conditions, integrity
 from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.draws import Draw
-from kernelwright.judge.examine import CHECKS, Unfit, _Examination
+from kernelwright.judge.examine import CHECKS, _Examination
+from kernelwright.judge.findings import Unfit
 from kernelwright.judge.runner import Runner, RunnerStopped
 from kernelwright.judge.session import Session
 from kernelwright.judge.slots import POISONS, Region, Workspaces

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.examine import Unfit
+from kernelwright.judge.findings import Unfit
 from kernelwright.judge.integrity import CLOCK_SHARE, clock_fault
 from kernelwright.judge.runner import MAX_CALLS, Block, RunnerStopped
 from kernelwright.judge.slots import POISONS, Region, Slots
