@@ -25,7 +25,7 @@ check: $(READY)  ## lint, types, layers and the length report
 	$(BIN)/python tools/lengths.py
 
 test: $(READY)   ## all tests; no GPU, no network
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --reruns 1 -rR
 
 gpu: $(READY)    ## the tests that need a GPU; a skip is a failure
 	$(BIN)/python -m pytest tests/gpu --require-gpu -n0
