@@ -42,6 +42,8 @@ VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
 
+HAND = "next: write a kernel by hand; `kernelwright show ... --skeleton` starts one, `kernelwright judge` takes it"
+
 GONE = frozenset((errno.EPIPE, errno.EIO))
 """What writing says when the reader, or the terminal, is not there any more."""
 
@@ -86,6 +88,8 @@ def optimize(
         )  # fmt: skip
     folder = folder or Path("kernelwright-out") / result.problem.name
     _give(result, folder, as_json=as_json)
+    if not result.rows and result.stopped == "finished" and not as_json:
+        out.print(HAND, soft_wrap=True)
     if result.stopped == "interrupted":
         sys.exit(130)
 
@@ -371,8 +375,10 @@ def _print_problem(captured: Capture) -> None:
         out.print(f"expert {template.name}: {template.space.size()} schedules")
         for parameter in template.space.parameters:
             out.print(f"  {parameter.name}: {', '.join(map(str, parameter.values))}")
+    if not offer.templates:
+        out.print(f"no expert can work on it; {HAND}", soft_wrap=True)
     for refusal in offer.refusals:
-        out.print(f"not done: {refusal.subject}: {refusal.reason}", markup=False)
+        out.print(f"not done: {refusal.text}", markup=False, soft_wrap=True)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

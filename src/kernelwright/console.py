@@ -159,7 +159,8 @@ def answer_tables(result: Result, lines: tuple[Line, ...], *, width: int) -> Ite
         if text := noise_text(result.report):
             yield Text(text, style="dim")
     for refusal in result.refusals:
-        yield Text(f"not done: {refusal.subject}: {refusal.reason}", style="dim")
+        if refusal.text not in result.why:
+            yield Text(f"not done: {refusal.text}", style="dim")
     for note in result.notes:
         yield Text(f"note: {note}", style="dim")
     yield Text(result.why[:1].upper() + result.why[1:] + ".", style="bold")

@@ -331,7 +331,7 @@ class _Optimisation:
             return "undecided", f"{began}; {so_far}; {goes_on} goes on from here"
         reason = f"none of {amount(len(rows), 'candidate')} passed the judge" if rows else "nothing could be proposed"
         if not rows and refusals:
-            reason += f" ({refusals[0].subject}: {refusals[0].reason})"
+            reason += f" ({refusals[0].text})"
         if quickest is None:
             return "baseline", f"{reason}; no time of a baseline is known"
         return "baseline", f"{reason}; {quickest.contender} is the fastest there is, at {quickest.median_us:.1f} µs"
