@@ -33,6 +33,7 @@ from kernelwright.errors import KernelwrightError, UserError, fault_of_machine
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
 from kernelwright.run import admitting
+from kernelwright.run.outputs import FOLDER, RUNNER_UP
 from kernelwright.run.result import Result, verdict_of
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
@@ -324,8 +325,10 @@ def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = No
         return
     for part in answer_tables(result, report.lines(result.rows), width=out.width):
         out.print(part)
-    if best and (folder / "best").is_dir():
-        out.print(f"kernel: {folder / 'best'}", soft_wrap=True)
+    if best and (folder / FOLDER).is_dir():
+        out.print(f"kernel: {folder / FOLDER}", soft_wrap=True)
+    elif best and (folder / RUNNER_UP).is_dir():
+        out.print(f"kernel: {folder / RUNNER_UP} (not shown to be faster than every baseline)", soft_wrap=True)
     out.print(f"report: {page}", soft_wrap=True)
 
 
