@@ -28,7 +28,7 @@ sizes that vary, or more than {MOST_NODES} operators. This page is written by `t
 
 A graph made of these only, in any order and number, is taken on the CPU and on a GPU (exceptions stand below). They
 are PyTorch's names after decomposition: `torch.nn.functional.mse_loss`, say, arrives as `sub`, `pow` and `mean`. An
-option that an operator's reader does not know is refused by name, and so is arithmetic in integers of less than 32 bits.
+option that an operator's reader does not know is refused by name; so is arithmetic in integers of less than 32 bits.
 """
 GROUPS = (("pointwise", POINTWISE), ("views and look-ups", VIEWS), ("reductions, normalisations, scans", FOLDS))
 TARGETS = {"cpu": "on the CPU", "cuda": "on a GPU"}

@@ -28,8 +28,8 @@ def recollect(subject: str, *, folders: Sequence[Path] = ()) -> Remembered:
     """Returns the record that a person names.
 
     Args:
-        subject: a folder that `optimize` wrote (or `best` or `runner-up` in it), an evidence file, or the digest of a record
-            or candidate, of which the first six digits are enough.
+        subject: a folder that `optimize` wrote (or `best` or `runner-up` in it), an evidence file, or the digest of a
+            record or candidate, of which the first six digits are enough.
         folders: result folders whose stores are searched for a digest; default: kernelwright-out/*.
 
     Raises:
