@@ -34,10 +34,11 @@ from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
 from kernelwright.run import admitting
 from kernelwright.run.outputs import FOLDER, RUNNER_UP
-from kernelwright.run.result import Result, verdict_of
+from kernelwright.run.result import Result, busy_note, verdict_of
+from kernelwright.run.session import disturbed
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
-from kernelwright.types import Candidate, Failure, Record
+from kernelwright.types import DIGEST_TAG, Candidate, Failure, Record, digest
 
 VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
@@ -127,6 +128,9 @@ def judge_command(
             on_event=progress.event, **options,
         )  # fmt: skip
     click.echo(codec.dumps(record)) if as_json else _print_record(record)
+    if folder and not as_json and not disturbed(record):
+        key = digest(record).removeprefix(DIGEST_TAG)[:12]
+        out.print(f"record: {key}; `kernelwright verify {key} --out {folder}` judges it again", soft_wrap=True)
     sys.exit(0 if record.passed else 1)
 
 
@@ -336,7 +340,8 @@ def _print_record(record: Record) -> None:
     if isinstance(record.outcome, Failure):
         where = f" at {record.outcome.location}" if record.outcome.location else ""
         out.print(
-            Text(f"failed ({record.outcome.stage}: {record.outcome.kind}){where}: {record.outcome.message}", "bold red")
+            Text(f"FAILED {record.outcome.stage}, {record.outcome.kind}{where}: {record.outcome.message}", "bold red"),
+            soft_wrap=True,
         )
         if record.outcome.detail:
             out.print(record.outcome.detail.strip(), markup=False)
@@ -354,7 +359,7 @@ def _print_record(record: Record) -> None:
     elif record.passed:
         out.print(contender_table(report.contenders(record), width=out.width))
         out.print(Text(report.noise_text(record), style="dim"))
-        for note in record.outcome.notes:
+        for note in filter(None, (*record.outcome.notes, busy_note(record))):
             out.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
         _, why = verdict_of(record, "the kernel")
         out.print(Text(f"{why[:1].upper()}{why[1:]}.", "bold"))
