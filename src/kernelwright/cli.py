@@ -209,7 +209,8 @@ def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
     with Store(folder / api.STORE, create=False) as store:
         results = run.recall(store)
     if not results:
-        raise UserError(f"{folder} holds no finished optimisation", "run `kernelwright optimize` with this --out first")
+        fix = "run `kernelwright optimize` with this --out first; `kernelwright verify` judges single records again"
+        raise UserError(f"{folder} holds no optimisation", fix)
     page = page or folder / PAGE
     for number, result in enumerate(results, 1):
         last = number == len(results)
@@ -328,7 +329,7 @@ def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = No
         click.echo(codec.dumps(result))
         return
     for part in answer_tables(result, report.lines(result.rows), width=out.width):
-        out.print(part)
+        out.print(part, soft_wrap=isinstance(part, Text))
     if best and (folder / FOLDER).is_dir():
         out.print(f"kernel: {folder / FOLDER}", soft_wrap=True)
     elif best and (folder / RUNNER_UP).is_dir():
@@ -376,17 +377,18 @@ def _print_problem(captured: Capture) -> None:
     work = f"{problem.flops:,} operations, " if problem.flops else ""
     out.print(f"  {work}at least {problem.min_bytes:,} bytes moved")
     if captured.graph is None:
-        out.print(f"no graph: {captured.reason}", markup=False)
+        out.print(f"no graph: {captured.reason}", markup=False, soft_wrap=True)
+        out.print(HAND, soft_wrap=True)
         return
     offer = experts.templates(problem, captured.graph, target=languages.detect_target())
     for template in offer.templates:
         out.print(f"expert {template.name}: {template.space.size()} schedules")
         for parameter in template.space.parameters:
             out.print(f"  {parameter.name}: {', '.join(map(str, parameter.values))}")
-    if not offer.templates:
-        out.print(f"no expert can work on it; {HAND}", soft_wrap=True)
     for refusal in offer.refusals:
         out.print(f"not done: {refusal.text}", markup=False, soft_wrap=True)
+    if not offer.templates:
+        out.print(HAND, soft_wrap=True)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
