@@ -100,4 +100,10 @@ def test_a_long_silence_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_single_kernel_is_not_called_the_best_so_far(clock: Clock) -> None:
-    assert "best" not in told(clock, (1, "judged", "2.00x against eager, mine.cpp"), terminal=False, budget_s=None)
+    events: tuple[tuple[float, EventKind, str], ...] = (
+        (0, "batch", "building and judging 1 candidate (report)"),
+        (1, "judged", "2.00x against eager, mine.cpp"),
+    )
+    seen = told(clock, *events, terminal=False, budget_s=None)
+    assert [line.partition("] ")[2] for line in seen.splitlines()] == [text for _, _, text in events]
+    assert "best" not in seen

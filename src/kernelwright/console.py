@@ -127,7 +127,8 @@ class Progress:
             self._ticking_since_s = now
 
     def _print(self, event: Event) -> None:
-        if event.kind not in QUIET_KINDS:
+        single = event.kind == "batch" and self._budget_s is None  # nothing else says that judging has begun
+        if event.kind not in QUIET_KINDS or single:
             searching = self._budget_s is not None and not self._over
             best = searching and event.speed is not None and event.speed == event.best
             self._line(f"{event.text} (best so far)" if best else event.text)

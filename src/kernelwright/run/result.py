@@ -182,8 +182,11 @@ def verdict_of(record: Record, subject: str = "the best kernel") -> tuple[Answer
     decides = first.get("slower") or first.get("tie") or hardest
     numbers = f"interval {decides.low:.2f} to {decides.high:.2f}, noise {100 * noise:.1f} %"
     if decides is first.get("slower"):
-        return "baseline", f"{decides.baseline} is faster than {subject}: {decides.speedup:.2f}x, {numbers}"
+        return (
+            "baseline",
+            f"{decides.baseline} is faster than {subject}, which has {decides.speedup:.2f}x its speed, {numbers}",
+        )
     if decides is first.get("tie"):
-        return "baseline", f"{subject} ties with {decides.baseline}: {decides.speedup:.2f}x, {numbers}"
+        return "baseline", f"{subject} ties with {decides.baseline}: {decides.speedup:.2f}x its speed, {numbers}"
     against = f"{decides.speedup:.2f}x against {decides.baseline}"
     return "kernel", f"the kernel is faster than every baseline: {against}, {numbers}"
