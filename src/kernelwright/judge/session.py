@@ -56,7 +56,7 @@ class Session:
         self.rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
         self.draws = Draws(problem, self._secret, DRAW_MEMORY_SHARE * self._free_bytes)
         self.reference, self.truth = self.draws.reference, self.draws.truth
-        self.must_move_bytes = self.draws.must_move_bytes
+        self.must_move_bytes = self.draws.facts.bytes_read + self.draws.facts.bytes_written
         self.slots = Slots(problem, cache_bytes=cache, available_bytes=self._free_bytes)
         self._baselines: dict[str, Baseline | Unavailable] = {}
         self._shapes: tuple[Shape, ...] = ()
@@ -147,10 +147,6 @@ class Session:
     def bounds_of_slot(self, slot: int) -> tuple[Bound, ...]:
         """Returns the full bounds for what a slot holds now."""
         return self.draws.bounds_of(self.slots.inputs[slot], self.slots.parameters)
-
-    def closer_bounds_of_slot(self, slot: int) -> tuple[Bound, ...]:
-        """Returns bounds for what a slot holds now that settle what is doubtful."""
-        return self.draws.closer_bounds(self.slots.inputs[slot], self.slots.parameters)
 
     def baseline(self, name: str) -> Baseline | Unavailable:
         """Returns a baseline, compiled and warm; made at first use."""

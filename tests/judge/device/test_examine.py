@@ -11,10 +11,12 @@ import torch
 from tests.judge.device.fake_device import FakeExecutor, Kernel, artifact_for, candidate_for, softmax_problem
 from tests.judge.kernel_files import make_problem
 
+from kernelwright.judge.correctness import Finding
 from kernelwright.judge.device import arena, floors
 from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceSession
+from kernelwright.judge.draws import AnyDraws
 from kernelwright.judge.policies import DEVICE_SCREEN
 from kernelwright.types import Failure, Judgement, Policy, Target, Workspace, digest, replace
 
@@ -333,6 +335,33 @@ def test_a_kernel_for_the_declared_size_is_wrong_at_hidden_ones(at_hidden_shapes
     assert check.name == "accuracy"
     assert "R=" in check.evidence
     assert found.measurements == ()
+
+
+class Doubting:
+    """A bound that never knows."""
+
+    size_bytes = 0
+
+    def check(self, output: torch.Tensor) -> Finding:
+        return Finding(False, "accuracy", 2.0, "perhaps", doubtful=True)
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.001, False)])
+def test_what_is_doubtful_is_settled_where_it_was_seen(
+    factor: float, passes: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scaled(x: torch.Tensor, out: torch.Tensor) -> None:
+        out.copy_(torch.softmax(x, -1) * factor)
+
+    made = candidate_for(DYNAMIC, "scaled")
+    session = DeviceSession(DYNAMIC, TARGET, FakeExecutor({"scaled": scaled}), lambda _: None)
+    session.draws._kept.clear()
+    monkeypatch.setattr(AnyDraws, "_bounds", lambda *_: (Doubting(),))
+    found = examine(session, made, artifact_for(made, tmp_path), HIDDEN)
+    assert isinstance(found, Judgement)
+    assert found.verdict.passed == passes, found.verdict
+    accuracy = next(c for c in found.verdict.checks if c.name == "accuracy")
+    assert ("after a closer look" in accuracy.evidence) == passes
 
 
 def test_python_is_refused_with_a_reason_until_it_is_witnessed_here(home: Path) -> None:

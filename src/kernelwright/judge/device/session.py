@@ -73,12 +73,8 @@ class DeviceSession:
             self.floors = self._floors(driver)
         with self._told("reference"):
             most = DRAW_MEMORY_SHARE * self._free_bytes
-            self.draws = DeviceDraws(problem, self.device, secret=self._secret, most_bytes=most)
-            self.reference, self.truth = self.draws.reference, self.draws.truth
-        with self._told("sensitivity"):
-            if known is not None:
-                self.draws.facts = known
-            self.facts = self.draws.facts
+            self.draws = DeviceDraws(problem, self.device, secret=self._secret, most_bytes=most, known=known)
+            self.reference, self.truth, self.facts = self.draws.reference, self.draws.truth, self.draws.facts
         with self._told("slots"):
             self.slots = DeviceSlots(
                 problem, self.device, cache_bytes=executor.limits.cache_bytes, free_bytes=self._free_bytes
