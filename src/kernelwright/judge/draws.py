@@ -8,6 +8,7 @@ bounds are kept. Not here: where a candidate finds the values (slots.py).
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -175,8 +176,9 @@ class AnyDraws(Generic[D]):
         return None if varied is None else tuple(t.to(g.device) for t, g in zip(varied, given, strict=True))
 
     def seed(self, *what: object) -> int:
-        """Returns the seed of something, by name."""
-        return hash((self._secret, *what)) % (1 << 62)
+        """Returns the seed of something, by name: the same in every process, for one secret."""
+        named = hashlib.blake2b(repr((self._secret, *what)).encode(), digest_size=8).digest()
+        return int.from_bytes(named, "little") >> 2
 
     def _check_contract(self) -> None:
         """The shapes are the problem's, and a call changes neither its inputs nor the module."""

@@ -10,6 +10,7 @@ import pytest
 import torch
 from tests.judge.device.fake_device import FakeExecutor, Kernel, artifact_for, candidate_for, softmax_problem
 from tests.judge.kernel_files import make_problem
+from tests.judge.test_gradients import joint
 
 from kernelwright.judge.correctness import Finding
 from kernelwright.judge.device import arena, floors
@@ -335,6 +336,38 @@ def test_a_kernel_for_the_declared_size_is_wrong_at_hidden_ones(at_hidden_shapes
     assert check.name == "accuracy"
     assert "R=" in check.evidence
     assert found.measurements == ()
+
+
+# ---------------------------------------------------------------------------------- gradients
+
+JOINT = joint()
+
+
+def both_passes(factor: float) -> Kernel:
+    def kernel(
+        x: torch.Tensor, grad_out: torch.Tensor, weight: torch.Tensor,
+        out: torch.Tensor, grad_x: torch.Tensor, grad_weight: torch.Tensor,
+    ) -> None:  # fmt: skip
+        p = torch.softmax(x, -1)
+        out.copy_(p * weight)
+        scaled = grad_out * weight
+        grad_x.copy_(p * (scaled - factor * (scaled * p).sum(-1, keepdim=True)))
+        grad_weight.copy_((p * grad_out).sum(0))
+
+    return kernel
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (0.999, False)])
+def test_forward_and_backward_are_judged_together(factor: float, passes: bool, home: Path, tmp_path: Path) -> None:
+    made = candidate_for(JOINT, "kernel")
+    session = DeviceSession(JOINT, TARGET, FakeExecutor({"kernel": both_passes(factor)}), lambda _: None)
+    found = examine(session, made, artifact_for(made, tmp_path), QUICK)
+    assert isinstance(found, Judgement)
+    assert found.verdict.passed == passes, found.verdict
+    if passes:
+        assert {m.contender for m in found.measurements} == {"candidate", "graph:eager"}
+    else:
+        assert "grad_x" in found.verdict.checks[-1].evidence
 
 
 class Doubting:
