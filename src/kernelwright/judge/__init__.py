@@ -139,7 +139,9 @@ class Judge:
             # A device's worker and one that watches Python keep deadlines of their own: all is made ready for them.
             at_once = self._device is None and candidate.language != "python"
             worker = self._open() if at_once else self._ready(policy)
-            preparing_s = 0.0 if digest(policy) in self._prepared else PREPARE_DEADLINE_S
+            # For Python a device's worker makes a session of its own, at the first one.
+            ready = digest(policy) in self._prepared and (at_once or self._device is None or not candidate.witnessed)
+            preparing_s = 0.0 if ready else PREPARE_DEADLINE_S
             try:
                 outcome = worker.request(
                     "judge",

@@ -148,6 +148,15 @@ class AnyDraws(Generic[D]):
         """Returns what tensors are made in, for a with statement, so that they lie where the draws do."""
         return self._device or contextlib.nullcontext()
 
+    def own(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> Tensors:
+        """Returns the reference's outputs in its own precision."""
+        with self.within():
+            return self.truth.own(self._there(inputs), self._there(parameters))
+
+    def _there(self, tensors: Sequence[torch.Tensor]) -> Tensors:
+        """Returns tensors where the reference is evaluated: elsewhere for draws that are kept on the host."""
+        return tuple(tensors)
+
     def make_inputs(self, seed: int) -> Tensors:
         """Returns the reference's own draw, made on the device where its code allows that."""
         if self._device is None:
@@ -188,18 +197,19 @@ class AnyDraws(Generic[D]):
                 raise SourceError(f"input {spec.name} is drawn with shape {tuple(tensor.shape)}, not {spec.shape}")
         with self.where():
             module = self.reference.make_module(self.seed("state")).to(self._device)
-        before = [t.clone() for t in (*inputs, *(t for _, t in state_of(module)))]
+        there = self._there(inputs)
+        before = [t.clone() for t in (*there, *(t for _, t in state_of(module)))]
         with torch.no_grad():
             try:
-                self.reference.call(module, inputs)
+                self.reference.call(module, there)
             except SourceError:
                 if self._device is None:
                     raise
                 self._placed = True
                 with self._device:
-                    self.reference.call(module, inputs)
+                    self.reference.call(module, there)
         names = [s.name for s in (*self.problem.inputs, *self.problem.parameters)]
-        for name, old, new in zip(names, before, (*inputs, *(t for _, t in state_of(module))), strict=True):
+        for name, old, new in zip(names, before, (*there, *(t for _, t in state_of(module))), strict=True):
             if not torch.equal(old.nan_to_num(), new.nan_to_num()):
                 raise SourceError(f"the reference changes {name}", "return new tensors; judge in evaluation mode")
 
@@ -215,10 +225,10 @@ class AnyDraws(Generic[D]):
         found: list[tuple[tuple[float, ...], int]] = []
         with self.where():
             for number, inputs in enumerate(looked_at):
-                facts = Sensitivity(self.problem, self.reference, inputs, self.seed("state"))
+                facts = Sensitivity(self.problem, self.reference, self._there(inputs), self.seed("state"))
                 if facts.usable or not number:
                     found.append((facts.fan_in(), facts.must_move_bytes()))
-            only = sums_only(self.reference, seen[0], self.seed("state"))
+            only = sums_only(self.reference, self._there(seen[0]), self.seed("state"))
         most = tuple(max(column) for column in zip(*(fan_in for fan_in, _ in found), strict=True))
         # What the ends of a range say about bytes holds for no ordinary call.
         moved = min(must_move for _, must_move in found[:2])
@@ -328,6 +338,7 @@ class AnyDraws(Generic[D]):
 
     def _answers(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Tensors, Tensors]:
         """Returns the truth, and the reference's own outputs."""
+        inputs, parameters = self._there(inputs), self._there(parameters)
         with self.within():
             return self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
 
@@ -339,6 +350,7 @@ class AnyDraws(Generic[D]):
         own: Sequence[torch.Tensor],
     ) -> tuple[Bound, ...]:
         """Returns bounds from the truth for inputs that each moved by one rounding, a few times."""
+        inputs, parameters = self._there(inputs), self._there(parameters)
         finer: list[Tensors] = []
         count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 2
         step = self._rounding(inputs, parameters)
@@ -366,6 +378,7 @@ class AnyDraws(Generic[D]):
 
     def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns bounds for any contents from many more moved inputs, which settle what is doubtful."""
+        inputs, parameters = self._there(inputs), self._there(parameters)
         exact, own = self._answers(inputs, parameters)
         step = self._rounding(inputs, parameters)
         pairs = max(2, min(CLOSER, CLOSER_ELEMENTS // max(1, sum(t.numel() for t in (*inputs, *exact)))) // 2)

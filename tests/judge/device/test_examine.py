@@ -395,13 +395,3 @@ def test_what_is_doubtful_is_settled_where_it_was_seen(
     assert found.verdict.passed == passes, found.verdict
     accuracy = next(c for c in found.verdict.checks if c.name == "accuracy")
     assert ("after a closer look" in accuracy.evidence) == passes
-
-
-def test_python_is_refused_with_a_reason_until_it_is_witnessed_here(home: Path) -> None:
-    session = DeviceSession(PROBLEM, TARGET, FakeExecutor({}), lambda _: None)
-    plain = candidate_for(PROBLEM, "right")
-    python = replace(plain, language="python", plan=replace(plain.plan, steps=()))
-    found = examine(session, python, None, QUICK)  # type: ignore[arg-type]
-    assert isinstance(found, Failure)
-    assert (found.stage, found.kind) == ("judge", "unsupported")
-    assert "CPU" in found.message

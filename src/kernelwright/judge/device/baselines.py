@@ -172,7 +172,7 @@ def make_device_baseline(
     Raises:
         KernelwrightError: for an unknown name.
     """
-    mode, captured = _form(name)
+    mode, captured = form_of(name)
     # Plain problems are called with the full arguments, prepared beforehand; gradients go through the reference.
     plain = not problem.gradients
     tensors = [slots.inputs(slot) for slot in range(slots.count)]
@@ -203,7 +203,7 @@ def make_device_baseline(
     return Unavailable(name, reason) if reason else made
 
 
-def _form(name: str) -> tuple[str, bool]:
+def form_of(name: str) -> tuple[str, bool]:
     """Returns torch.compile's mode, empty for none, and whether a graph is captured."""
     if name in (EAGER, GRAPH_EAGER):
         return "", name == GRAPH_EAGER

@@ -5,16 +5,17 @@ One set for the problem as it stands (session.py), and one for each hidden shape
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.device.sealing import SealedBounds
-from kernelwright.judge.draws import AnyDraws, Facts, Tensors
+from kernelwright.judge.draws import AnyDraws, Draw, Facts, Tensors
 from kernelwright.types import Problem
 
-__all__ = ["DeviceDraw", "DeviceDraws", "Facts"]
+__all__ = ["DeviceDraw", "DeviceDraws", "Facts", "HostedDraws"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +47,43 @@ class DeviceDraws(AnyDraws[DeviceDraw]):
         self, family: str, number: int, inputs: Tensors, parameters: Tensors, bounds: tuple[Bound, ...], exact: Tensors
     ) -> DeviceDraw:
         return DeviceDraw(family, number, inputs, parameters, SealedBounds(bounds, self.device))
+
+
+class HostedDraws(AnyDraws[Draw]):
+    """Draws that lie on the host, whose truth and bounds are found on a device: for candidates in other processes."""
+
+    def __init__(self, problem: Problem, device: torch.device, *, secret: int, most_bytes: float) -> None:
+        super().__init__(problem, secret, most_bytes, device=device)
+        self.initial = [t.cpu() for t in self.initial]
+
+    def make_inputs(self, seed: int) -> Tensors:
+        """Returns the reference's own draw, on the host."""
+        return self.reference.make_inputs(seed)
+
+    def own(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> Tensors:
+        """Returns the reference's outputs in its own precision, on the host."""
+        return tuple(t.cpu() for t in super().own(inputs, parameters))
+
+    def _there(self, tensors: Sequence[torch.Tensor]) -> Tensors:
+        return tuple(t.to(self._device) for t in tensors)
+
+    def _made(
+        self, family: str, number: int, inputs: Tensors, parameters: Tensors, bounds: tuple[Bound, ...], exact: Tensors
+    ) -> Draw:
+        return Draw(family, number, inputs, parameters, _on_host(bounds), tuple(t.cpu() for t in exact))
+
+    def bounds_of(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
+        """Returns the bounds for any contents, on the host."""
+        return _on_host(super().bounds_of(inputs, parameters))
+
+    def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
+        """Returns bounds that settle what is doubtful, on the host."""
+        return _on_host(super().closer_bounds(inputs, parameters))
+
+
+def _on_host(bounds: Sequence[Bound]) -> tuple[Bound, ...]:
+    for bound in bounds:
+        for name, item in vars(bound).items():
+            if isinstance(item, torch.Tensor):
+                setattr(bound, name, item.cpu())
+    return tuple(bounds)

@@ -97,9 +97,6 @@ def examine(session: DeviceSession, candidate: Candidate, artifact: Artifact, po
     Raises:
         DeviceFault: for a fault of the candidate at loading, or one after which the device cannot be used.
     """
-    if candidate.witnessed:
-        message = "Python is witnessed on the CPU only so far; on a GPU, kernels in cuda, triton or cutile are judged"
-        return Failure(stage="judge", kind="unsupported", message=message)
     candidate = replace(candidate, plan=artifact.plan)  # what a tile language's compiler made of the author's
     size = sum(evaluate(w.size_bytes, sizes_of(session.problem)) for w in candidate.plan.workspaces)
     if size > WORKSPACE_SHARE * session._free_bytes:
