@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernelwright.judge.policies import EMULATED_SCREEN, FAMILIES
 from kernelwright.languages import emulated_target
-from kernelwright.mutation import mutants
+from kernelwright.mutation import Mutant, mutants
+from kernelwright.mutation.score import Outcome
 from kernelwright.run.mutate import judge_mutants
 from kernelwright.selftest.kernel_files import CORPUS, kernel_of
 from kernelwright.selftest.small_problems import make_problem
 from kernelwright.store import Store
-from kernelwright.types import replace
+from kernelwright.types import Policy, replace
 
 FOLDER = CORPUS / "mutants" / "kernels"
 POLICY = replace(EMULATED_SCREEN, name="planted", families=FAMILIES, draws=1, call_deadline_s=10.0)
+CHECKED = replace(POLICY, name="checked", families=("given",), memory_checkers=("address",))
 
 
 def explained() -> dict[str, str]:
@@ -31,8 +34,8 @@ def explained() -> dict[str, str]:
 
 
 def main(names: list[str]) -> int:
-    """Returns 1 where something survived that nobody has explained."""
-    reasons, unknown = explained(), 0
+    """Returns 1 where something survived that nobody has explained, or that the address checker should have seen."""
+    reasons, wrong = explained(), 0
     target = replace(emulated_target(), cache_bytes=1 << 16, threads=2)
     for path in sorted(FOLDER.glob("*.cu")):
         if names and path.stem not in names:
@@ -40,17 +43,23 @@ def main(names: list[str]) -> int:
         kernel = kernel_of(path)
         problem = make_problem(kernel.problem)
         candidate = kernel.candidate(problem)
-        planted = mutants(candidate.sources[0], "cuda")
-        with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "store.sqlite") as store:
-            outcomes = judge_mutants(problem, candidate, planted, target, store=store, policy=POLICY)
+
+        def judged(bugs: Sequence[Mutant], policy: Policy) -> tuple[Outcome, ...]:
+            with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "store.sqlite") as store:
+                return judge_mutants(problem, candidate, bugs, target, store=store, policy=policy)  # noqa: B023
+
+        outcomes = judged(mutants(candidate.sources[0], "cuda"), POLICY)
         states = [outcome.state for outcome in outcomes]
         told = ", ".join(f"{states.count(s)} {s}" for s in ("killed", "survived", "equivalent", "invalid"))
-        print(f"{path.name}: {told} of {len(outcomes)}", flush=True)
-        for mutant in (outcome.mutant for outcome in outcomes if outcome.state == "survived"):
-            line = f"{mutant.name}: {mutant.after}"
-            unknown += line not in reasons
-            print(f"    {line} | {reasons.get(line, '?')}", flush=True)
-    return 1 if unknown else 0
+        survivors = [outcome.mutant for outcome in outcomes if outcome.state == "survived"]
+        why = {m: reasons.get(f"{m.name}: {m.after}", "?") for m in survivors}
+        beyond = [mutant for mutant in survivors if "memory checkers" in why[mutant]]
+        seen = sum(outcome.state == "killed" for outcome in (judged(beyond, CHECKED) if beyond else ()))
+        print(f"{path.name}: {told} of {len(outcomes)}; the address checker kills {seen} of {len(beyond)}", flush=True)
+        for mutant in survivors:
+            print(f"    {mutant.name}: {mutant.after} | {why[mutant]}", flush=True)
+        wrong += list(why.values()).count("?") + len(beyond) - seen
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -36,8 +36,9 @@ from kernelwright.judge.sensitivity import Sensitivity
 from kernelwright.judge.slots import bytes_of
 from kernelwright.judge.structured import STRUCTURED, Structure
 from kernelwright.judge.truth import Truth, arithmetic_roundoff
+from kernelwright.process import Emit
 from kernelwright.reference_program import load_problem, state_of
-from kernelwright.types import Problem, TensorSpec
+from kernelwright.types import Policy, Problem, TensorSpec
 
 NEARBY = 8
 """Evaluations of the truth with moved inputs where an output has so few elements that one says little."""
@@ -257,6 +258,16 @@ class AnyDraws(Generic[D]):
         if made.size_bytes + sum(d.size_bytes for d in self._kept.values()) < self._most_bytes:
             self._kept[family, number] = made
         return made
+
+    def make_ready(self, policy: Policy, emit: Emit) -> None:
+        """Makes a policy's draws, as far as there is memory for them."""
+        for number in range(policy.draws):
+            for family in policy.families:
+                if not self.kept(family, number):
+                    emit({"family": family, "draw": number})
+                    self.draw(family, number)
+                    if not self.kept(family, number):
+                        break  # memory is full: the rest is made for each candidate
 
     def left_out(self, families: Sequence[str]) -> tuple[str, ...]:
         """Returns which of these families do not apply and why; those that have nothing to vary are not news."""

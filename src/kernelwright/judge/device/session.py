@@ -212,13 +212,7 @@ class DeviceSession:
 
     def prepare(self, policy: Policy) -> None:
         """Makes everything that the policy needs and that no candidate changes."""
-        for number in range(policy.draws):
-            for family in policy.families:
-                if not self.draws.kept(family, number):
-                    self._emit({"family": family, "draw": number})
-                    self.draw(family, number)
-                    if not self.draws.kept(family, number):
-                        break  # memory is full: the rest is made for each candidate
+        self.draws.make_ready(policy, self._emit)
         for shape in self.shapes(policy.hidden_shapes):
             for family in HIDDEN_FAMILIES:
                 shape.draws.draw(family, 0)
