@@ -79,6 +79,7 @@ class Remote:
         self._dialect = provider.dialect
         self._base = base.rstrip("/")
         self._key = key
+        self.stall_s = http.STALL_S
 
     def complete(self, request: Request, *, on_text: OnText | None = None) -> Reply:
         """Returns the reply of one call, never tried twice here.
@@ -88,7 +89,7 @@ class Remote:
         """
         started = time.monotonic()
         url, headers, body = self._dialect.call(self._base, self._served_as, self._key, request)
-        heard = listen(http.events(url, body, headers=headers), self._dialect, on_text)
+        heard = listen(http.events(url, body, headers=headers, stall_s=self.stall_s), self._dialect, on_text)
         counted = heard.input_tokens is not None and heard.output_tokens is not None
         return Reply(
             text=scrubbed(heard.text),

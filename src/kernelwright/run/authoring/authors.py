@@ -25,8 +25,10 @@ from kernelwright.store import Run, Store
 from kernelwright.store.trajectories import Trajectories
 from kernelwright.types import Problem, Target, Template, digest, replace
 
-SEED_LIMIT = 16
-"""Proposals of the experts' templates that authors start from."""
+SEED_LIMITS = (4, 16)
+"""Least and most proposals of the experts' templates that authors start from."""
+SEEDS_PER_S = 0.15
+"""Of the budget: authors are to have most of it."""
 TYPICAL_OUTPUT_TOKENS = 4000
 """Of one answer with a kernel and its reasons, for the estimate before the first call."""
 TYPICAL_CALLS = 24
@@ -55,7 +57,8 @@ class Authors:
     rules: Rules = field(default_factory=Rules)
     parallel: int = 4
     patience_s: float = 900.0
-    seed_limit: int = SEED_LIMIT
+    seed_limit: int | None = None
+    """Proposals of the experts' templates before the authors begin; None follows from the budget."""
     names: tuple[str, ...] = ()
     """Of the models, where there are none to ask: a replay's."""
 
@@ -106,6 +109,7 @@ class Staff:
         self.authors = authors
         self.trajectories = Trajectories(store)
         self._store = store
+        self._budget_s = budget_s
         key = self._key = digest(problem)
         for model in authors.models:
             if isinstance(model, Recorded):
@@ -129,7 +133,10 @@ class Staff:
 
     def strategy(self, templates: tuple[Template, ...], *, seed: int, limit: int | None = None) -> Strategy:
         """Returns the tuner over the experts' templates for a while, then the authors with its results as seeds."""
-        first = Tune(templates, seed=seed, limit=self.authors.seed_limit)
+        least, most = SEED_LIMITS
+        planned = int(min(most, max(least, SEEDS_PER_S * self._budget_s)))
+        asked = self.authors.seed_limit
+        first = Tune(templates, seed=seed, limit=planned if asked is None else asked)
 
         def then(told: Results) -> Strategy:
             timed = (found for _, record in told if (found := baselines_of(record)))

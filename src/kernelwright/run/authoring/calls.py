@@ -77,9 +77,11 @@ class Calls:
             else:
                 self._ledger.reused += 1
                 found[place] = Called(reply=known, stored=True)
-        for start in range(0, len(open_), self._parallel):
-            for place, called in self._ask(open_[start : start + self._parallel]):
+        while open_:
+            for place, called in self._ask(open_[: self._parallel]):
                 found[place] = called
+            # What could not be paid beside other calls comes again when it is known what those cost.
+            open_ = [(place, request) for place, request in open_ if place not in found]
         return tuple(found[place] for place in range(len(requests)))
 
     def _ask(self, requests: list[tuple[int, Request]]) -> Iterator[tuple[int, Called]]:
@@ -87,7 +89,9 @@ class Calls:
         flying: dict[int, tuple[Request, int, int, float, int]] = {}
         threads = []
         for place, request in requests:
-            begun = self._begin(request)
+            begun = self._begin(request, alone=not flying)
+            if begun is None:
+                break
             if isinstance(begun, Called):
                 yield place, begun
                 continue
@@ -114,8 +118,8 @@ class Calls:
                     self._ended(request, sent, outcome)
             raise
 
-    def _begin(self, request: Request) -> Called | tuple[Request, int, float, int]:
-        """Sets the cost of a call aside and notes it; or says why it is not made."""
+    def _begin(self, request: Request, *, alone: bool) -> Called | tuple[Request, int, float, int] | None:
+        """Sets the cost of a call aside and notes it; or says why it is not made; None: not beside others."""
         if self._pool is None:
             return Called(stop="the store has no reply to this, and nothing may be asked")
         self._stop = self._stop or self._overdue()
@@ -131,6 +135,8 @@ class Calls:
         refused = self._ledger.reserve(
             prompt_tokens=prompt_tokens, output_tokens=output_tokens or request.max_tokens, usd=usd
         )
+        if refused and not alone:
+            return None
         if refused:
             self._stop = refused
             return Called(stop=refused)

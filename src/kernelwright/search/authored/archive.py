@@ -135,6 +135,12 @@ class Islands:
             for archive in self.archives if place == 0 else (self.archives[place % len(self.archives)],):
                 archive.add(exemplar)
 
+    def home(self, place: int) -> Archive:
+        """Returns an island's archive, or the one with the fastest kernel of all while the island is empty."""
+        if self.archives[place].best is not None:
+            return self.archives[place]
+        return max(self.archives, key=lambda archive: archive.best.speed if archive.best else 0.0)
+
     def everything(self) -> tuple[Exemplar, ...]:
         """Returns every elite of every island once."""
         found = {digest(e.candidate): e for archive in self.archives for e in archive.elites}

@@ -38,6 +38,10 @@ MEASURED_FROM = 0.97
 """A kernel is measured when it was screened to be at least this part as fast as the best that was screened."""
 PATIENCE = 12
 """Rounds in a row without progress before it finishes."""
+PLANS_APART = 4
+"""Rounds between two requests for ideas, however few came of the first."""
+PROGRESS = 1.005
+"""A best that is not faster by this factor is no progress."""
 PASSED = 0.05
 """The reward of a kernel that passes and is no faster."""
 
@@ -96,10 +100,11 @@ class Authored:
         self._world = Islands(self._rules.islands)
         self._states = tuple(_Island() for _ in range(self._rules.islands))
         self._known: dict[tuple[str, Effort], Record] = {}
+        self._passed: dict[str, Candidate] = {}
         self._intents: dict[str, str] = {}
         self._fingerprints: dict[str, str] = {}
         self._left = limit
-        self._briefs_made = 0
+        self._briefs_made = self._next_plan = 0
         self._take(told)
         self._world.seed(self._seeds(told))
         self._turns = Turns(self._batches())
@@ -123,7 +128,10 @@ class Authored:
                 return
             yield from self._round(briefs, drafts)
             self._world.turn()
-            idle, best = (0, self._best()) if self._best() > best * 1.005 else (idle + 1, best)
+            if self._best() > best * PROGRESS:
+                idle, best = 0, self._best()
+            elif any(brief.kind != "plan" for brief in briefs):
+                idle += 1
 
     def _round(self, briefs: tuple[Brief, ...], drafts: tuple[Draft, ...]) -> Generator[tuple[Proposal, ...], Results]:
         befores = [self._base(brief, place) for place, brief in enumerate(briefs)]
@@ -177,7 +185,7 @@ class Authored:
     # ---------------------------------------------------------------------- what is due
 
     def _brief(self, place: int) -> Brief:
-        island, archive = self._states[place], self._world.archives[place]
+        island, archive = self._states[place], self._world.home(place)
         self._briefs_made += 1
         if island.broken is not None and island.repairs < REPAIRS:
             island.repairs += 1
@@ -189,13 +197,16 @@ class Authored:
                 ), island,
             )  # fmt: skip
         island.broken, island.record, island.repairs = None, None, 0
-        if self._rules.plans and self._plan.hungry and place == 0:
+        if self._rules.plans and self._plan.hungry and place == 0 and self._briefs_made >= self._next_plan:
+            self._next_plan = self._briefs_made + PLANS_APART * len(self._states)
             exemplars = contrasted(self._world.everything(), EXEMPLARS, self._rng) if self._rules.contrast else ()
             model = self._models[self._briefs_made % len(self._models)]
             return self._filled(
                 Brief(kind="plan", model=model, number=self._briefs_made, exemplars=exemplars), island
             )  # fmt: skip
         exemplars = contrasted(archive.elites, EXEMPLARS, self._rng)
+        if len(exemplars) < 2:
+            exemplars = contrasted(self._known_kernels(), EXEMPLARS, self._rng)
         allowed: list[Kind] = ["write"]
         allowed += ["improve"] if archive.best else []
         allowed += ["contrast"] if self._rules.contrast and len(exemplars) > 1 else []
@@ -231,6 +242,7 @@ class Authored:
                 self._intents.get(known) or "one of those that were judged"
             )
             return False
+        self._fingerprints[mark] = digest(draft.candidate)
         return True
 
     def _learn(self, place: int, brief: Brief, draft: Draft, records: dict[str, Record], before: float) -> None:
@@ -239,7 +251,7 @@ class Authored:
         key = digest(draft.candidate) if draft.candidate else ""
         record = records.get(key)
         quick = speed(record) if record is not None else None
-        gain = (quick / before if before > 0.0 else 2.0) if quick else 0.0
+        gain = (quick / before if before > 0.0 else 1.0) if quick else 0.0
         reward = PASSED + max(0.0, math.log2(gain)) if gain > 0.0 else 0.0
         kind: Kind = "improve" if brief.kind == "repair" else brief.kind
         # Where nothing costs money, tokens are what is scarce.
@@ -249,7 +261,8 @@ class Authored:
         intent = brief.intent or draft.intent
         if intent and self._rules.plans:
             self._plan.add(intent)
-            self._plan.tell(intent, ran=quick is not None, gain=gain)
+            if quick is None or before > 0.0:  # the first kernel of all shows nothing about its idea
+                self._plan.tell(intent, ran=quick is not None, gain=gain)
         if draft.candidate is None or record is None:
             # Rejected before it was judged: what is said about it goes into the next brief.
             island.broken, island.record = (None, None) if brief.kind != "repair" else (island.broken, island.record)
@@ -274,6 +287,8 @@ class Authored:
             key = digest(proposal.candidate)
             self._known[key, proposal.effort] = record
             self._fingerprints.setdefault(fingerprint(proposal.candidate), key)
+            if proposal.effort == "screen" and speed(record) is not None:
+                self._passed[key] = proposal.candidate
 
     def _seeds(self, told: Results) -> list[Exemplar]:
         passed = {digest(p.candidate): p.candidate for p, r in told if speed(r) is not None}
@@ -285,13 +300,20 @@ class Authored:
         step = max(1, len(exemplars) // SEEDS)
         return exemplars[:1] + exemplars[1::step][: SEEDS - 1]
 
+    def _known_kernels(self) -> tuple[Exemplar, ...]:
+        """Returns every kernel that passed, slow ones included: what an archive forgets is good for contrast."""
+        return tuple(
+            Exemplar(candidate=candidate, speed=self._screened(candidate), intent=self._intents.get(key, ""))
+            for key, candidate in self._passed.items()
+        )
+
     def _screened(self, candidate: Candidate) -> float:
         record = self._known.get((digest(candidate), "screen"))
         return (speed(record) or 0.0) if record is not None else 0.0
 
     def _base(self, brief: Brief, place: int) -> float:
         """Returns the speed that a draft has to beat: its parent's, or the island's best."""
-        best = self._world.archives[place].best
+        best = self._world.home(place).best
         return brief.parent_speed or (best.speed if best else 0.0)
 
     def _best(self) -> float:

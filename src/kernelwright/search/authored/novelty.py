@@ -16,6 +16,7 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 PYTHON_COMMENT = re.compile(r"#(?!\s*(?:include|pragma|define|if|ifdef|ifndef|else|elif|endif|undef)\b)[^\n]*")
+DEFINED = re.compile(r"\b(?:void|float|double|int|auto|bool|def|__m\w+|\w+_t)\s*[*&]?\s+(\w+)\s*\(")
 MARKED = re.compile(r"(?://|#)\s*(kernelwright-(?:plan|launch):[^\n]*)")
 _KEPT = (
     "alignas auto bool break case char const constexpr continue default do double else enum explicit extern false "
@@ -28,10 +29,11 @@ _KEPT = (
 KEPT = frozenset(_KEPT.split())
 
 
-def normalised(text: str) -> str:
+def normalised(text: str, *, own: tuple[str, ...] = ()) -> str:
     """Returns a source without comments and spacing, its own names replaced by numbers in order of appearance.
 
-    Names of functions, members and namespaces stay: `exp` is not `log`.
+    Names of functions, members and namespaces stay (`exp` is not `log`), but for those that it defines and those of
+    `own`.
     """
     marks = MARKED.findall(text)
     tokens = [m for m in TOKEN.finditer(PYTHON_COMMENT.sub("", text)) if m.lastgroup != "comment"]
@@ -43,17 +45,19 @@ def normalised(text: str) -> str:
         before = tokens[place - 1][0] if place else ""
         if after in ("(", "::", "<") or before in ("::", ".", "->"):
             kept.add(match[0])
+    kept -= set(DEFINED.findall(text)) | set(own)
     names: dict[str, str] = {}
     words = []
     for match in tokens:
-        own = match.lastgroup == "word" and match[0] not in kept
-        words.append(names.setdefault(match[0], f"v{len(names)}") if own else match[0])
+        renamed = match.lastgroup == "word" and match[0] not in kept
+        words.append(names.setdefault(match[0], f"v{len(names)}") if renamed else match[0])
     return " ".join([*words, *(" ".join(mark.split()) for mark in marks)])
 
 
 def fingerprint(candidate: Candidate) -> str:
     """Returns what is equal for candidates that are the same but for names, comments and spacing."""
-    text = "\n".join(normalised(source.text) for source in candidate.sources)
+    symbols = tuple(step.symbol for step in candidate.plan.steps)
+    text = "\n".join(normalised(source.text, own=symbols) for source in candidate.sources)
     # The plan's own symbols are the author's names too: only its shape counts.
     steps = "|".join(map(_shape, candidate.plan.steps))
     options = ",".join(f"{name}={choice}" for name, choice in candidate.options)
