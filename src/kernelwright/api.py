@@ -124,6 +124,16 @@ def judge_kernel(
         )
 
 
+def target_named(device: str) -> Target:
+    """Returns this machine's target of a device's name: cpu or cuda."""
+    return _target(device)
+
+
+def target_of(recorded: Target) -> Target:
+    """Returns this machine's target of the kind of another one."""
+    return _target(recorded.kind)
+
+
 def _target(device: str, *, known: tuple[str, ...] = DEVICES) -> Target:
     if device == EMULATED and device not in known:
         raise UserError("an emulated GPU tells no times, so nothing can be optimized for it", "use --device cuda")

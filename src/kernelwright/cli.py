@@ -24,9 +24,12 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright import analysis, api, capture, codec, doctor, environment, experts, languages, problems, report, run
+from kernelwright.commands.ablate import ablate_command
 from kernelwright.commands.authors import author_options, authors_of
+from kernelwright.commands.mcp import mcp_command, skill_command
 from kernelwright.commands.mutate import mutate_command
 from kernelwright.commands.options import Seconds, err, out, source_options
+from kernelwright.commands.replay import replay_command
 from kernelwright.commands.selftest import selftest_command
 from kernelwright.commands.verify import verify_command
 from kernelwright.console import Progress, admission_table, answer_tables, contender_table, graph_text
@@ -291,7 +294,9 @@ def analyze_command(
         out.print(f"ncu [{rule.name}] {rule.kernel}: {gain}{rule.text}", markup=False, soft_wrap=True)
 
 
-for command in (mutate_command, selftest_command, verify_command):
+for command in (
+    ablate_command, mcp_command, mutate_command, replay_command, selftest_command, skill_command, verify_command,
+):  # fmt: skip
     cli.add_command(command)
 
 

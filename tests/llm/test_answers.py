@@ -48,7 +48,7 @@ def test_edits_are_applied_also_where_white_space_differs() -> None:
     with pytest.raises(EditFault, match="not in the file"):
         applied(CODE, (Edit(search="nowhere", replacement=""),))
     with pytest.raises(EditFault, match="2 times"):
-        applied(CODE + CODE, edits[:0] + (Edit(search="x[0]", replacement="y"),))
+        applied(CODE + CODE, (Edit(search="x[0]", replacement="y"),))
     with pytest.raises(EditFault, match="no lines"):
         applied(CODE, (Edit(search=" \n", replacement="y"),))
 

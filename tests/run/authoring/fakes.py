@@ -58,8 +58,9 @@ class TextParts(FakeParts):
     options: dict[str, Any] = field(default_factory=lambda: {"noise": 0.0})
 
     def _judge(self, problem: Any, target: Any, *, on_event: Any = None) -> TextJudge:
-        self.judges.append(TextJudge(problem, target, on_event=on_event, **self.options))
-        return self.judges[-1]
+        made = TextJudge(problem, target, on_event=on_event, **self.options)
+        self.judges.append(made)
+        return made
 
 
 class Improver:

@@ -35,7 +35,7 @@ def _home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def authors(*models: Any, **more: Any) -> Authors:
-    given = {"patience_s": 5.0, "parallel": 2, "rules": Rules(patience=4), **more}
+    given = {"patience_s": 5.0, "parallel": 1, "rules": Rules(patience=4), **more}
     return Authors(models=tuple(models), **given)
 
 
@@ -106,7 +106,7 @@ def test_a_limit_of_money_is_never_passed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("budget", "holds"),
     [
-        (Budget(tokens=40_000), lambda r: r.spending.tokens <= 40_000),
+        (Budget(tokens=9_000), lambda r: r.spending.tokens <= 9_000),
         (Budget(judgements=5), lambda r: r.judged <= 5 + 6),  # and the final ones
     ],
 )

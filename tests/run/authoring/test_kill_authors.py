@@ -63,7 +63,8 @@ def test_no_stored_reply_is_lost_or_paid_for_again(tmp_path: Path) -> None:
     with Stub(Improver()) as stub:
         for _ in range(KILLS):
             kills += kill_later(start(path, stub.url), stub, rng)
-            after = dict(rows(path, "SELECT request, text FROM exchange WHERE request IS NOT NULL"))  # type: ignore[arg-type]
+            after: dict[object, object] = {}
+            after.update(rows(path, "SELECT request, text FROM exchange WHERE request IS NOT NULL"))  # type: ignore[arg-type]
             assert {key: after[key] for key in kept} == kept, "a stored reply was lost or changed"
             kept = after
         last = start(path, stub.url)

@@ -88,6 +88,11 @@ def messages(kind: Kind, prompt: Prompt) -> tuple[Message, ...]:
     )
 
 
+def guide(language: str, axes: tuple[Axis, ...] = ()) -> str:
+    """Returns how a kernel is written in a language."""
+    return _tidy(PAGES.get_template(f"guide_{language}.md.j2").render(axes=axes))
+
+
 def edits_again(conversation: tuple[Message, ...], answer: str, fault: str, language: str) -> tuple[Message, ...]:
     """Returns a conversation that goes on after edits which could not be applied; asked for once."""
     text = PAGES.get_template("mend_edits.md.j2").render(fault=fault, fence=FENCES[language])

@@ -111,9 +111,11 @@ class Staff:
         self._store = store
         self._budget_s = budget_s
         key = self._key = digest(problem)
+        same = {r.id for r in store.runs(problem=key) if (r.command, r.seed) == (run.command, run.seed)}
+        said = [exchange for exchange in self.trajectories.exchanges(problem=key) if exchange.run in same]
         for model in authors.models:
             if isinstance(model, Recorded):
-                model.skip(self.trajectories.exchanges(problem=key))
+                model.skip(said)
         self.ledger = Ledger(
             replace(authors.budget, seconds=budget_s), before=self.trajectories.paid(problem=key),
             lost_usd=self.trajectories.lost_usd(problem=key),
