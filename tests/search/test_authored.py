@@ -202,3 +202,19 @@ def test_random_search_makes_as_many_proposals_as_it_may(limit: int) -> None:
     assert len(asked) <= limit
     assert {p.effort for p in asked} == {"screen", "measure"}
     assert len({(digest(p.candidate), p.effort) for p in asked}) == len(asked)
+
+
+def test_a_cuda_kernel_tunes_its_launch() -> None:
+    code = (
+        "// kernelwright-launch: twice grid=1 block={T}\nconstexpr int T = 64;  // kw: tune 32\n"
+        'extern "C" __global__ void twice(const float* __restrict__ x, float* __restrict__ out) {\n'
+        "    for (int i = threadIdx.x; i < 64; i += T) out[i] = 2 * x[i];\n}\n"
+    )
+    made = candidate_of(PROBLEM, code, language="cuda", author="a")
+    assert made.language == "cuda"
+    template = template_of(PROBLEM, code, made, language="cuda")
+    assert template is not None
+    emitted = template.emit((("T", 32),))
+    assert isinstance(emitted, Candidate)
+    launches = [step.launch for one in (made, emitted) for step in one.plan.steps]
+    assert [launch.block for launch in launches if launch] == [(64, 1, 1), (32, 1, 1)]
