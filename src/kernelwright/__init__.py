@@ -31,7 +31,7 @@ from kernelwright.types import (
 
 if TYPE_CHECKING:
     from kernelwright.api import judge_kernel, optimize
-    from kernelwright.deploy import load
+    from kernelwright.deploy import accelerate, explain, load
 
 __all__ = [
     "Candidate",
@@ -49,12 +49,20 @@ __all__ = [
     "TensorSpec",
     "UserError",
     "Verdict",
+    "accelerate",
+    "explain",
     "judge_kernel",
     "load",
     "optimize",
 ]
 
-LATER = {"judge_kernel": "api", "load": "deploy", "optimize": "api"}
+LATER = {
+    "accelerate": "deploy",
+    "explain": "deploy",
+    "judge_kernel": "api",
+    "load": "deploy",
+    "optimize": "api",
+}
 """Names that are loaded on first use, by the module that has them."""
 
 

@@ -8,7 +8,7 @@ from kernelwright.deploy.export import export
 from kernelwright.languages import candidate_from_file, detect_target
 from kernelwright.run.verify import Remembered
 from kernelwright.testing.strategies import fake_policy, fake_record
-from kernelwright.types import Axis, Problem, SourceFile, TensorSpec, Workload, digest
+from kernelwright.types import Axis, Problem, SourceFile, TensorSpec, Workload, digest, replace
 
 ROWS, COLUMNS = 8, 64
 REFERENCE = '''import torch
@@ -47,6 +47,35 @@ LATER = KERNEL.replace('extern "C"', 'static int64_t calls = 0;\nextern "C"').re
     "weight[i];", "weight[i] + (row == B - 1 && i == 63 && ++calls > 5 ? 1.0f : 0.0f);"
 )
 """Right for five calls: what a checked first call cannot see."""
+
+
+JOINT = """#include <cstdint>
+extern "C" void both(const float* x, const float* grad_out, const float* weight, float* out, float* grad_x,
+                     float* grad_weight) {
+  for (int64_t i = 0; i < 64; ++i) grad_weight[i] = 0;
+  for (int64_t row = 0; row < 8; ++row)
+    for (int64_t i = 0; i < 64; ++i) {
+      const int64_t at = row * 64 + i;
+      const float product = x[at] * weight[i];
+      const float passed = product > 0 ? grad_out[at] : 0;
+      out[at] = product > 0 || product != product ? product : 0;
+      grad_x[at] = passed * weight[i];
+      grad_weight[i] += passed * x[at];
+    }
+}
+"""
+
+
+def joint_problem() -> Problem:
+    """Returns forward and backward together, of fixed shape."""
+    forward = problem(dynamic=False)
+    (x,), (weight,), (out,) = forward.inputs, forward.parameters, forward.outputs
+    return replace(
+        forward,
+        inputs=(x, replace(x, name="grad_out")),
+        outputs=(out, replace(out, name="grad_x"), replace(weight, name="grad_weight", role="output")),
+        gradients=("x", "weight"),
+    )
 
 
 def problem(*, name: str = "scale_relu", dynamic: bool = True) -> Problem:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.deploy.making import JOINT, joint_problem, problem, remembered
 
 import kernelwright
 from kernelwright.deploy import Shadow
+from kernelwright.deploy.export import export
 from kernelwright.deploy.operator import Operator
 from kernelwright.errors import UserError
 
@@ -136,6 +138,32 @@ def test_eight_threads_get_their_own_answers(op: Operator) -> None:
         thread.join()
     assert not faults
     assert op.launched() >= 1600
+
+
+@pytest.mark.parametrize("forward", [True, False], ids=["both", "joint alone"])
+def test_a_joint_kernel_computes_the_gradients(tmp_path: Path, forward: bool) -> None:
+    both = [remembered(tmp_path, JOINT, joint_problem())]
+    if forward:
+        both.append(remembered(tmp_path, what=problem(dynamic=False)))
+    op = kernelwright.load(export(both, tmp_path / "bundle"), shadow=Shadow(first=1, every=0))
+    assert op.has_backward
+    x, weight = torch.randn(8, 64).requires_grad_(), torch.randn(64).requires_grad_()
+    factor = torch.randn(8, 64)
+    wanted = torch.autograd.grad((torch.relu(x * weight) * factor).sum(), (x, weight))
+    for call in (op, torch.compile(lambda a, b: op(a, b), fullgraph=True, backend="aot_eager")):
+        for _ in range(2):
+            out = call(x, weight)
+            assert torch.equal(out, torch.relu(x * weight))
+            found = torch.autograd.grad((out * factor).sum(), (x, weight))
+            assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, wanted, strict=True))
+    backward = op.backward
+    assert backward is not None
+    assert backward.launched() == 4
+    assert backward.watch.checked >= 1
+    assert not backward.watch.reason
+    assert op.launched() == (4 if forward else 0)
+    (only,) = torch.autograd.grad(op(x, weight.detach()).sum(), (x,))  # type: ignore[union-attr]
+    assert torch.equal(only, torch.where(x * weight > 0, weight, 0.0))
 
 
 def test_loading_leaves_the_random_state_alone(scale_bundle: Path) -> None:

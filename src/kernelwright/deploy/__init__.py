@@ -9,16 +9,18 @@ Not here: making a bundle (export.py, package.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernelwright.errors import UserError
 from kernelwright.types import value
 
 if TYPE_CHECKING:
+    from kernelwright.deploy.explaining import Explanation
     from kernelwright.deploy.operator import Operator
 
-__all__ = ["Shadow", "load", "load_all"]
+__all__ = ["Shadow", "accelerate", "explain", "load", "load_all"]
 
 Launcher = Literal["auto", "compiled", "python"]
 
@@ -79,3 +81,50 @@ def load_all(
     from kernelwright.deploy.operator import operators
 
     return operators(read_bundle(folder), gradients=gradients, shadow=shadow or Shadow(), launcher=launcher)
+
+
+def accelerate(
+    model: Callable[..., Any], *, bundles: tuple[str | Path, ...] = (), measure: bool = True, fullgraph: bool = False
+) -> Any:
+    """Returns a model compiled by Inductor in which loaded kernels stand where they win, as measured in place.
+
+    The same as `torch.compile(model, backend="kernelwright")` after loading the bundles. Training works: a region
+    whose gradient is needed is replaced only by a kernel that computes it.
+
+    Args:
+        model: a module or function.
+        bundles: folders to load first; operators that were loaded before are found as well.
+        measure: False puts every kernel that fits in its place without timing it.
+        fullgraph: as for torch.compile.
+
+    Raises:
+        UserError: a folder that is no bundle.
+    """
+    import torch
+
+    from kernelwright.deploy.backend import backend
+
+    for folder in bundles:
+        load_all(folder)
+    return torch.compile(model, backend=backend, options={"measure": measure}, fullgraph=fullgraph)
+
+
+def explain(
+    model: Callable[..., Any], *inputs: Any, bundles: tuple[str | Path, ...] = (), show: bool = True
+) -> Explanation:
+    """Returns, and prints, what loaded kernels would replace in a model: see explaining.py.
+
+    Args:
+        model: a module or function.
+        inputs: what it is called with.
+        bundles: folders to load first.
+        show: False prints nothing.
+
+    Raises:
+        UserError: a folder that is no bundle.
+    """
+    from kernelwright.deploy.explaining import explain as explained
+
+    for folder in bundles:
+        load_all(folder)
+    return explained(model, *inputs, show=show)

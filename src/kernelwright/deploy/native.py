@@ -7,8 +7,8 @@ the same time to a library that keeps data.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import struct
 import threading
 from collections.abc import Sequence
 
@@ -39,13 +39,14 @@ class Library:
             raise UserError(f"{kernel.name} cannot be loaded: {error}", fix) from None
         self._entry = self._library[kernel.artifact.entry]
         self._entry.restype = None
-        self._entry.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+        self._entry.argtypes = (ctypes.c_char_p, ctypes.c_char_p)  # bytes are passed as they lie, without a copy
         self.address = int(ctypes.cast(self._entry, ctypes.c_void_p).value or 0)
         self.threads = kernel.target.threads
         self.set_threads = openmp_setter()
-        self._lock: contextlib.AbstractContextManager[object] = (
-            threading.Lock() if kernel.serial else contextlib.nullcontext()
-        )
+        self._lock = threading.Lock() if kernel.serial else None
+        arguments = len(kernel.problem.arguments) + len(kernel.artifact.plan.workspaces)
+        self._addresses = struct.Struct(f"={arguments}Q").pack
+        self._sizes = struct.Struct(f"={len(kernel.problem.axes)}q").pack
         self._seen = threading.local()
 
     def call(self, buffers: Sequence[int], axes: Sequence[int]) -> None:
@@ -54,10 +55,12 @@ class Library:
             self._seen.team = True
             if self.set_threads:
                 self.set_threads(self.threads)
-        addresses = (ctypes.c_void_p * len(buffers))(*buffers)
-        sizes = (ctypes.c_int64 * max(1, len(axes)))(*axes)
-        with self._lock:
-            self._entry(ctypes.addressof(addresses), ctypes.addressof(sizes))
+        addresses, sizes = self._addresses(*buffers), self._sizes(*axes)
+        if self._lock is None:
+            self._entry(addresses, sizes)
+        else:
+            with self._lock:
+                self._entry(addresses, sizes)
 
 
 def openmp_setter() -> ctypes._NamedFuncPointer | None:

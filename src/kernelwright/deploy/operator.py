@@ -31,6 +31,8 @@ Outputs = tuple[torch.Tensor, ...]
 _library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
 _compiling = torch.compiler.is_compiling
 _defining = threading.Lock()
+KNOWN: list[Operator] = []
+"""Every operator that was loaded in this process: what torch.compile's backend looks for."""
 
 
 class Operator:
@@ -50,7 +52,7 @@ class Operator:
         self.kernels = tuple(sorted(kernels, key=lambda k: -(speed(k.record) or 0.0)))
         self._single = len(self.problem.outputs) == 1
         self._gradients = gradients
-        self._backward = backward
+        self.backward = backward
         self._running = Running(self.kernels, self.watch, launcher=launcher)
         self._guards = {kind: make_guard(envelope) for kind, envelope in self._envelopes().items()}
         self.overload = self._register()
@@ -74,6 +76,11 @@ class Operator:
             if torch._C._functorch.peek_interpreter_stack() is not None or torch._C._is_any_autocast_enabled():
                 return self._given(self.original(*tensors))
         return self.overload(*tensors)  # type: ignore[no-any-return]
+
+    @property
+    def has_backward(self) -> bool:
+        """Tells whether a kernel computes its gradients."""
+        return self.backward is not None
 
     def launched(self) -> int:
         """Returns how often a kernel ran in place of the original."""
@@ -153,7 +160,7 @@ class Operator:
         if not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
             with torch._C._AutoDispatchBelowAutograd():
                 return self.overload(*tensors)  # type: ignore[no-any-return]
-        if self._backward is not None:
+        if self.backward is not None:
             return _WithBackward.apply(self, *tensors)  # type: ignore[no-any-return, no-untyped-call]
         if self._gradients == "error":
             raise UserError(f"{self.name} is for inference only", "call it under torch.no_grad(), or detach its inputs")
@@ -173,7 +180,7 @@ class _WithBackward(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         operator: Operator = ctx.operator
-        joint = operator._backward
+        joint = operator.backward
         assert joint is not None
         tensors = list(ctx.saved_tensors)
         count = joint.original.count
@@ -211,4 +218,5 @@ def operators(
         backward = Operator(pair[0].problem, pair, shadow=shadow, launcher=launcher) if pair else None
         problem = group[0].problem if group else passing
         made.append(Operator(problem, group, backward=backward, gradients=gradients, shadow=shadow, launcher=launcher))
+    KNOWN.extend(made)
     return tuple(made)

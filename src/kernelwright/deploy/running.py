@@ -141,7 +141,7 @@ def cpu_runner(kernel: BundledKernel) -> Runner:
     make = _maker(kernel)
 
     def run(tensors: Sequence[torch.Tensor], axes: Sequence[int]) -> tuple[torch.Tensor, ...]:
-        outputs, spaces = make(axes, tensors[0].device)
+        outputs, spaces = make(axes, tensors[0])
         library.call([t.data_ptr() for t in (*tensors, *outputs, *spaces)], axes)
         return outputs
 
@@ -157,34 +157,36 @@ def cuda_runner(kernel: BundledKernel, device: torch.device) -> Runner:
     names = [space.name for space in kernel.artifact.plan.workspaces]
 
     def run(tensors: Sequence[torch.Tensor], axes: Sequence[int]) -> tuple[torch.Tensor, ...]:
-        outputs, spaces = make(axes, device)
+        outputs, spaces = make(axes, tensors[0])
         module.call((*tensors, *outputs), dict(zip(names, spaces, strict=True)), axes)
         return outputs
 
     return run
 
 
-Maker = Callable[[Sequence[int], torch.device], "tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]"]
+Maker = Callable[[Sequence[int], torch.Tensor], "tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]"]
 
 
 def _maker(kernel: BundledKernel) -> Maker:
-    """Returns what makes the outputs and workspaces of one call, for the axes' sizes."""
+    """Returns what makes the outputs and workspaces of one call, for the axes' sizes and beside an input.
+
+    Straight-line code, as in guard.py: a small call is mostly this.
+    """
     problem, plan = kernel.problem, kernel.artifact.plan
-    names = [axis.name for axis in problem.axes]
-    places = {(tensor, dim): number for number, axis in enumerate(problem.axes) for tensor, dim in axis.places}
-    specs = [
-        (tuple(places.get((spec.name, dim), -1) for dim in range(len(spec.shape))), spec.shape, DTYPES[spec.dtype])
-        for spec in problem.outputs
-    ]
-    spaces = [space.size_bytes for space in plan.workspaces]
-
-    def make(axes: Sequence[int], device: torch.device) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
-        outputs = tuple(
-            torch.empty([axes[a] if a >= 0 else n for a, n in zip(where, shape, strict=True)], dtype=d, device=device)
-            for where, shape, d in specs
-        )
-        named = dict(zip(names, axes, strict=True))
-        scratch = tuple(torch.empty(evaluate(size, named), dtype=torch.uint8, device=device) for size in spaces)
-        return outputs, scratch
-
+    places = {(tensor, dim): f"axes[{n}]" for n, axis in enumerate(problem.axes) for tensor, dim in axis.places}
+    known: dict[str, Any] = {"uint8": torch.uint8, "evaluate": evaluate, "names": [axis.name for axis in problem.axes]}
+    outputs, spaces = [], []
+    for number, spec in enumerate(problem.outputs):
+        known[f"d{number}"] = DTYPES[spec.dtype]
+        shape = "".join(f"{places.get((spec.name, d), n)}, " for d, n in enumerate(spec.shape))
+        outputs.append(f"new(({shape}), dtype=d{number})")
+    for space in plan.workspaces:
+        size = space.size_bytes
+        fixed = isinstance(size, int) or not problem.axes
+        count = str(evaluate(size, {})) if fixed else f"evaluate({size!r}, dict(zip(names, axes)))"
+        spaces.append(f"new(({count},), dtype=uint8)")
+    lines = ["def make(axes, like):", "    new = like.new_empty"]
+    lines.append(f"    return ({', '.join(outputs)},), ({''.join(f'{space}, ' for space in spaces)})")
+    exec(compile("\n".join(lines), "<kernelwright outputs>", "exec"), known)
+    make: Maker = known["make"]
     return make
