@@ -31,6 +31,7 @@ from kernelwright.types import (
 
 if TYPE_CHECKING:
     from kernelwright.api import judge_kernel, optimize
+    from kernelwright.authoring import fuse, kernel
     from kernelwright.deploy import accelerate, explain, load
 
 __all__ = [
@@ -51,7 +52,9 @@ __all__ = [
     "Verdict",
     "accelerate",
     "explain",
+    "fuse",
     "judge_kernel",
+    "kernel",
     "load",
     "optimize",
 ]
@@ -59,7 +62,9 @@ __all__ = [
 LATER = {
     "accelerate": "deploy",
     "explain": "deploy",
+    "fuse": "authoring",
     "judge_kernel": "api",
+    "kernel": "authoring",
     "load": "deploy",
     "optimize": "api",
 }

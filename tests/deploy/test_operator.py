@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -64,8 +65,8 @@ def test_a_call_inside_runs_the_kernel(op: Operator, tensors: tuple[torch.Tensor
     ],
     ids=["dtype", "strides", "slice", "alignment", "rank", "vector", "axis", "empty", "gradient"],
 )
-def test_a_call_outside_goes_to_the_original(op: Operator, change: object) -> None:
-    x = change(torch.randn(8, 64))  # type: ignore[operator]
+def test_a_call_outside_goes_to_the_original(op: Operator, change: Any) -> None:
+    x = change(torch.randn(8, 64))
     weight = torch.randn(64)
     assert launches(op, x, weight) == 0
 
@@ -77,7 +78,7 @@ def test_subclasses_modes_transforms_and_autocast_do_not_reach_the_kernel(
     before = op.launched()
     stacked = torch.vmap(lambda row: op(row, weight))(x.unsqueeze(0))
     assert close(stacked[0], reference(x, weight))
-    gradient = torch.func.grad(lambda t: op(t, weight).sum())(x)  # type: ignore[union-attr]
+    gradient = torch.func.grad(lambda t: op(t, weight).sum())(x)
     assert torch.equal(gradient, torch.where(x * weight > 0, weight, 0.0))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert close(op(x, weight), reference(x, weight))
@@ -95,8 +96,8 @@ def test_subclasses_modes_transforms_and_autocast_do_not_reach_the_kernel(
 def test_it_lives_inside_a_compiled_graph(op: Operator, tensors: tuple[torch.Tensor, torch.Tensor]) -> None:
     x, weight = tensors
 
-    def whole(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return op(x, weight) * 2 + 1  # type: ignore[operator]
+    def whole(x: torch.Tensor, weight: torch.Tensor) -> Any:
+        return op(x, weight) * 2 + 1
 
     compiled = torch.compile(whole, fullgraph=True, backend="aot_eager")
     before = op.launched()
@@ -162,7 +163,7 @@ def test_a_joint_kernel_computes_the_gradients(tmp_path: Path, forward: bool) ->
     assert backward.watch.checked >= 1
     assert not backward.watch.reason
     assert op.launched() == (4 if forward else 0)
-    (only,) = torch.autograd.grad(op(x, weight.detach()).sum(), (x,))  # type: ignore[union-attr]
+    (only,) = torch.autograd.grad(op(x, weight.detach()).sum(), (x,))
     assert torch.equal(only, torch.where(x * weight > 0, weight, 0.0))
 
 

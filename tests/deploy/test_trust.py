@@ -55,7 +55,7 @@ def ends_right(op: Operator, caplog: pytest.LogCaptureFixture, why: str, calls: 
     """Holds that every call gives the original's outputs, that the kernel is off, and that this was said once."""
     with caplog.at_level(logging.WARNING, logger="kernelwright"):
         for _ in range(calls):
-            assert torch.equal(op(X, WEIGHT), RIGHT)  # type: ignore[arg-type]
+            assert torch.equal(op(X, WEIGHT), RIGHT)
     assert why in op.watch.reason
     assert [why in record.getMessage() for record in caplog.records] == [True]
 
@@ -73,7 +73,7 @@ def test_eight_threads_survive_a_wrong_kernel(faulty: dict[str, Path]) -> None:
     faults: list[int] = []
 
     def work() -> None:
-        faults.extend(1 for _ in range(20) if not torch.equal(op(X, WEIGHT), RIGHT))  # type: ignore[arg-type]
+        faults.extend(1 for _ in range(20) if not torch.equal(op(X, WEIGHT), RIGHT))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -87,7 +87,7 @@ def test_eight_threads_survive_a_wrong_kernel(faulty: dict[str, Path]) -> None:
 def test_a_compiled_program_survives_it_too(faulty: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
     op = kernelwright.load(faulty["nan"], shadow=EVERY)
     compiled = torch.compile(
-        lambda x, w: torch.add(op(x, w), 1),  # type: ignore[arg-type]
+        lambda x, w: torch.add(op(x, w), 1),
         fullgraph=True,
         backend="aot_eager",
     )
@@ -99,10 +99,10 @@ def test_a_compiled_program_survives_it_too(faulty: dict[str, Path], caplog: pyt
 
 def test_the_background_finds_it_after_the_call(faulty: dict[str, Path]) -> None:
     op = kernelwright.load(faulty["wrong"], shadow=Shadow(first=1, every=1, background=True))
-    assert not torch.equal(op(X, WEIGHT), RIGHT)  # type: ignore[arg-type]
+    assert not torch.equal(op(X, WEIGHT), RIGHT)
     op.watch.settle()
     assert "is wrong by" in op.watch.reason
-    assert torch.equal(op(X, WEIGHT), RIGHT)  # type: ignore[arg-type]
+    assert torch.equal(op(X, WEIGHT), RIGHT)
 
 
 def test_the_wrong_processor_gets_the_original(
