@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.deploy.making import KERNEL, LATER, bundle, remembered
 
+import kernelwright
 from kernelwright.deploy.bundle import read_bundle
 from kernelwright.deploy.export import export, keeps_data
 from kernelwright.errors import UserError
@@ -108,3 +109,16 @@ print(*(m for m in ("torch", "numpy", "triton", "cuda") if m in sys.modules))
 """
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.split() == []
+
+
+def test_a_result_folder_is_exported_when_it_is_loaded(
+    scale_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (kernel,) = read_bundle(scale_bundle)
+    best = tmp_path / "result" / "best"
+    shutil.copytree(kernel.binary.parent / "source", best)
+    shutil.copyfile(kernel.binary.with_name("evidence.json"), best / "evidence.json")
+    op = kernelwright.load(tmp_path / "result")
+    assert op.problem == kernel.problem
+    monkeypatch.setattr("kernelwright.deploy.stored.export", None)  # the second time it is there
+    assert kernelwright.load(tmp_path / "result").kernels[0].binary == op.kernels[0].binary

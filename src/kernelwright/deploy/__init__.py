@@ -50,7 +50,7 @@ def load(
     torch.compile(fullgraph=True) compiles. Outside the verified envelope, and after any fault, the original is called.
 
     Args:
-        folder: the bundle.
+        folder: the bundle, or the --out folder of an optimisation.
         name: the problem's name, where the bundle holds several.
         gradients: what happens when a gradient is needed and no kernel of the bundle computes it: the original is
             called, or an error is raised (inference only).
@@ -76,10 +76,15 @@ def load_all(
     shadow: Shadow | None = None,
     launcher: Launcher = "auto",
 ) -> tuple[Operator, ...]:
-    """Returns one operator for each problem of a bundle; see `load`."""
-    from kernelwright.deploy.bundle import read_bundle
+    """Returns one operator for each problem of a bundle, or of a result folder, which is exported first; see `load`."""
+    from kernelwright.deploy.bundle import MANIFEST, read_bundle
     from kernelwright.deploy.operator import operators
 
+    folder = Path(folder)
+    if (folder / "best").is_dir() and not (folder / MANIFEST).is_file():
+        from kernelwright.deploy.stored import bundle_of
+
+        folder = bundle_of(folder)
     return operators(read_bundle(folder), gradients=gradients, shadow=shadow or Shadow(), launcher=launcher)
 
 

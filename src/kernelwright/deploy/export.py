@@ -6,6 +6,7 @@ Only sealed candidates that passed can be exported. Not here: wheels and hub lay
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ def export(remembered: Sequence[Remembered], out: str | Path, *, name: str = "")
     folder = Path(out)
     if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
         raise UserError(f"{folder} holds files that kernelwright did not write", "name another folder with -o")
-    unfinished = folder.with_name(f".{folder.name}-unfinished")
+    unfinished = folder.with_name(f".{folder.name}-{os.getpid()}-unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     names: dict[str, Remembered] = {}
     for one in remembered:

@@ -50,7 +50,8 @@ class Operator:
         self.original = Original(problem)
         self.watch = Watch(self.name, self.original, shadow or Shadow())
         self.kernels = tuple(sorted(kernels, key=lambda k: -(speed(k.record) or 0.0)))
-        self._single = len(self.problem.outputs) == 1
+        self._single = len(problem.outputs) == 1
+        self._count = len(problem.inputs) + len(problem.parameters)
         self._gradients = gradients
         self.backward = backward
         self._running = Running(self.kernels, self.watch, launcher=launcher)
@@ -73,9 +74,22 @@ class Operator:
             found = self._launch(tensors)
             if found is not NotImplemented:
                 return found
-            if torch._C._functorch.peek_interpreter_stack() is not None or torch._C._is_any_autocast_enabled():
+            if self._is_originals(tensors):
                 return self._given(self.original(*tensors))
         return self.overload(*tensors)
+
+    def _is_originals(self, tensors: tuple[torch.Tensor, ...]) -> bool:
+        """Whether the original itself is called, rather than the operator: it is what there was without us.
+
+        The operator is for graphs that are being made, and for gradients that are not the original's.
+        """
+        if torch._C._functorch.peek_interpreter_stack() is not None or torch._C._is_any_autocast_enabled():
+            return True
+        if torch._C._len_torch_dispatch_stack() or len(tensors) != self._count:
+            return False
+        if self.backward is None and self._gradients == "original":
+            return True
+        return not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors))
 
     @property
     def has_backward(self) -> bool:
@@ -112,7 +126,7 @@ class Operator:
 
     def _run(self, tensors: Sequence[torch.Tensor], *, check: bool = False) -> Outputs | None:
         """Returns the kernel's outputs, checked where they are due; None where the original has to be called."""
-        if self.watch.reason or len(tensors) != len(self.problem.inputs) + len(self.problem.parameters):
+        if self.watch.reason or len(tensors) != self._count:
             return None
         guard = self._guards.get(tensors[0].device.type if isinstance(tensors[0], torch.Tensor) else "")
         axes = guard(*tensors) if guard else None
@@ -132,8 +146,7 @@ class Operator:
     # ------------------------------------------------------------------------------ torch
 
     def _register(self) -> Any:
-        count = len(self.problem.inputs) + len(self.problem.parameters)
-        arguments = ", ".join(f"Tensor t{i}" for i in range(count))
+        arguments = ", ".join(f"Tensor t{i}" for i in range(self._count))
         result = "Tensor" if self._single else f"({', '.join(['Tensor'] * len(self.problem.outputs))})"
         with _defining:
             name, number = self.name, 1
