@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from kernelwright.deploy import launcher
 from kernelwright.deploy.export import export
+from kernelwright.errors import MissingTool
 from kernelwright.languages import candidate_from_file, detect_target
 from kernelwright.run.verify import Remembered
 from kernelwright.testing.strategies import fake_policy, fake_record
@@ -110,3 +114,11 @@ def bundle(folder: Path, kernel: str = KERNEL, what: Problem | None = None) -> P
     """Returns the folder of a bundle of one kernel."""
     folder.mkdir(parents=True, exist_ok=True)
     return export([remembered(folder, kernel, what)], folder / "bundle")
+
+
+def launcher_or_skip() -> None:
+    """Builds the compiled launcher where it is not there; without Python's headers there is none to test."""
+    try:
+        launcher.module(build=True)
+    except MissingTool as error:
+        pytest.skip(str(error))

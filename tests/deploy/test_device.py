@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from kernelwright.deploy.bundle import BundledKernel
 from kernelwright.deploy.envelope import envelope_of
 from kernelwright.deploy.guard import make_guard
 from kernelwright.errors import UserError
+from kernelwright.judge.device import image
 from kernelwright.judge.device.limits import DeviceLimits, KernelFacts
 from kernelwright.languages import cuda_target
 from kernelwright.testing.strategies import fake_policy, fake_record
@@ -114,7 +116,7 @@ class Driver:
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     made = Driver()
     monkeypatch.setattr(device, "driver", made)
-    monkeypatch.setattr(device.image, "fault", lambda blob, architecture: None)
+    monkeypatch.setattr(image, "fault", lambda blob, architecture: None)
 
     @contextlib.contextmanager
     def current(ordinal: int) -> Iterator[None]:
@@ -141,7 +143,7 @@ def test_a_plan_goes_to_the_callers_stream_in_order(driver: Driver, tmp_path: Pa
 
 
 def test_the_wrong_architecture_is_refused(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device.image, "fault", lambda blob, architecture: ("image", "it is for sm_100"))
+    monkeypatch.setattr(image, "fault", lambda blob, architecture: ("image", "it is for sm_100"))
     with pytest.raises(UserError, match="it is for sm_100"):
         device.Module(kernel(tmp_path, dynamic=False), 0)
 
@@ -163,7 +165,7 @@ def test_the_compiled_launcher_gets_the_plan_as_data(
 
     monkeypatch.setattr(launcher, "module", lambda *, build: SimpleNamespace(make=make))
     library = SimpleNamespace(cuLaunchKernelEx=None, aoti_torch_get_current_cuda_stream=None)
-    monkeypatch.setattr(launcher.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     made = launcher.compiled_cuda(
         one, Shadow(first=1, every=9), ordinal=0, functions=functions, geometries=geometries, build=False
     )

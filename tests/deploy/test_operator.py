@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.deploy.making import JOINT, joint_problem, problem, remembered
+from tests.deploy.making import JOINT, joint_problem, launcher_or_skip, problem, remembered
 
 import kernelwright
 from kernelwright.deploy import Shadow
@@ -23,6 +23,8 @@ def reference(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture(params=["python", "compiled"])
 def op(request: pytest.FixtureRequest, scale_bundle: Path) -> Operator:
+    if request.param == "compiled":
+        launcher_or_skip()
     return kernelwright.load(scale_bundle, launcher=request.param, shadow=Shadow(first=0, every=0))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.deploy.making import LATER, NAN, WRONG, bundle
+from tests.deploy.making import LATER, NAN, WRONG, bundle, launcher_or_skip
 
 import kernelwright
 from kernelwright.deploy import Shadow
@@ -65,6 +65,8 @@ def ends_right(op: Operator, caplog: pytest.LogCaptureFixture, why: str, calls: 
 def test_wrong_values_turn_a_kernel_off(
     faulty: dict[str, Path], fault: str, why: str, launcher: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
+    if launcher == "compiled":
+        launcher_or_skip()
     ends_right(kernelwright.load(faulty[fault], shadow=EVERY, launcher=launcher), caplog, why)
 
 
