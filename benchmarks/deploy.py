@@ -72,14 +72,14 @@ def cost_rows(folder: Path) -> list[tuple[str, float, float, float]]:
     python = kernelwright.load(folder, launcher="python", shadow=NEVER)
     compiled = kernelwright.load(folder, launcher="compiled", shadow=NEVER)
     guard = python._guards["cpu"]
-    matrix = torch.randn(8, 8)
+    matrix, wide = torch.randn(8, 8), (X.double(), WEIGHT.double())
     rows: dict[str, Callable[[], Any]] = {
         "the guard in Python, alone": lambda: quiet() and guard(X, WEIGHT),
         "a whole call, Python": lambda: python(X, WEIGHT),
         "a whole call, compiled launcher": lambda: compiled(X, WEIGHT),
         "the same as torch.ops (compiled graphs), Python": lambda: python.overload(X, WEIGHT),
         "the same as torch.ops, compiled launcher": lambda: compiled.overload(X, WEIGHT),
-        "a miss (another dtype), compiled launcher": lambda: compiled(X.double(), WEIGHT.double()),
+        "a miss (another dtype), compiled launcher": lambda: compiled(*wide),
         "the original, eager: relu(x * w)": lambda: torch.relu(X * WEIGHT),
         "torch.empty of the output, alone": lambda: torch.empty(8, 64),
         "the kernel, alone (ctypes)": kernel_alone(python),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import kernelwright
 from kernelwright.deploy import Shadow
 from kernelwright.deploy import backend as backends
 from kernelwright.deploy.operator import KNOWN, Operator
-from kernelwright.deploy.regions import regions_of, replaced, trace
+from kernelwright.deploy.regions import pattern_of, regions_of, replaced, trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 """Inductor's own imports warn."""
@@ -109,6 +111,17 @@ def test_what_escapes_or_changes_is_no_region(op: Operator) -> None:
     assert "in place" in region.reason
 
 
+@pytest.mark.parametrize(
+    "forward",
+    [lambda x, w: (x + torch.tensor([1.0])) * w, lambda x, w: x.view(64, 8), lambda x, w: x],
+    ids=["holds a tensor", "a view of its input", "nothing"],
+)
+def test_what_cannot_be_compared_safely_is_no_pattern(op: Operator, forward: Any, monkeypatch: Any) -> None:
+    assert pattern_of(op) is not None
+    monkeypatch.setattr(op.original, "forward", lambda *tensors: (forward(*tensors),))
+    assert pattern_of(op) is None
+
+
 def test_a_model_runs_with_kernels_in_it(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "inductor", lambda: eagerly)
     model, x = Block(), torch.randn(8, 64)
@@ -147,18 +160,22 @@ def test_training_leaves_a_kernel_without_gradients_out(op: Operator, monkeypatc
     assert op.launched() == before
 
 
-def test_the_ratio_of_one_function_to_a_slower_one_is_above_one() -> None:
-    x = torch.randn(64, 64)
+def test_the_ratio_is_that_of_the_times_with_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = [0.0]
+    monkeypatch.setattr(backends, "time", SimpleNamespace(perf_counter=lambda: moment[0]))
+    turns = itertools.cycle((0.010, 0.011, 0.012))
 
-    def once(t: torch.Tensor) -> torch.Tensor:
-        return t @ t
+    def takes(seconds: Iterator[float]) -> Any:
+        def run(x: torch.Tensor) -> torch.Tensor:
+            moment[0] += next(seconds)
+            return x
 
-    def slow(t: torch.Tensor) -> torch.Tensor:
-        return [t @ t for _ in range(20)][-1]
+        return run
 
-    low, middle, high = backends.ratio(slow, once, [x])
-    assert low <= middle <= high
-    assert middle > 2
+    low, middle, high = backends.ratio(takes(turns), takes(itertools.repeat(0.005)), [torch.zeros(1)])
+    assert low == pytest.approx(2.0)
+    assert middle == pytest.approx(2.2)
+    assert high == pytest.approx(2.4)
 
 
 def test_it_is_turned_off_by_the_variable(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,14 +14,18 @@ import pytest
 import torch
 from tests.deploy.making import problem
 
+import kernelwright
 from kernelwright.deploy import Shadow, device, launcher
-from kernelwright.deploy.bundle import BundledKernel
+from kernelwright.deploy.bundle import BundledKernel, read_bundle
 from kernelwright.deploy.envelope import envelope_of
+from kernelwright.deploy.export import export
 from kernelwright.deploy.guard import make_guard
+from kernelwright.deploy.package import write_hub_layout
 from kernelwright.errors import UserError
 from kernelwright.judge.device import image
 from kernelwright.judge.device.limits import DeviceLimits, KernelFacts
-from kernelwright.languages import cuda_target
+from kernelwright.languages import candidate_from_file, cuda_target
+from kernelwright.run.verify import Remembered
 from kernelwright.testing.strategies import fake_policy, fake_record
 from kernelwright.types import (
     Artifact,
@@ -182,3 +186,29 @@ def test_a_guard_for_a_device_refuses_the_processors_tensors(tmp_path: Path) -> 
     guard = make_guard(envelope_of(one.problem, one.target, one.record))
     assert guard(torch.zeros(8, 64), torch.zeros(64)) is None
     assert "t1.get_device() != t0.get_device()" in (guard.__doc__ or "")
+
+
+SOURCE = """// kernelwright-launch: scale grid=B block=64
+extern "C" __global__ void scale(const float* x, const float* weight, float* out) {
+  const int at = blockIdx.x * 64 + threadIdx.x;
+  out[at] = fmaxf(x[at] * weight[threadIdx.x], 0.0f);
+}
+"""
+
+
+def test_a_cubin_is_exported_and_loads_where_there_is_no_device(tmp_path: Path) -> None:
+    what, file = problem(), tmp_path / "scale.cu"
+    file.write_text(SOURCE)
+    candidate, target, policy = candidate_from_file(what, file), cuda_target("sm_90a"), fake_policy("report")
+    record = fake_record(candidate, digest(policy), 10.0, target=digest(target))
+    one = Remembered(problem=what, candidate=candidate, target=target, policy=policy, record=record, origin="a test")
+    folder = export([one], tmp_path / "bundle")
+    (found,) = read_bundle(folder)
+    assert found.binary.read_bytes()[:4] == b"\x7fELF"
+    assert found.envelope.alignment_bytes == 256
+    hub = write_hub_layout(folder, tmp_path / "hub")
+    assert '"9.0a"' in (hub / "build" / "torch-cuda" / "metadata.json").read_text()
+    op = kernelwright.load(folder)
+    x, weight = torch.randn(8, 64), torch.randn(64)
+    assert torch.equal(op(x, weight), torch.relu(x * weight))
+    assert op.launched() == 0

@@ -59,6 +59,7 @@ class Operator:
         self.overload = self._register()
         compiled = self._running.fast()
         self._is_compiled = compiled is not None
+        self._has_device = any(kernel.target.kind == "cuda" for kernel in kernels)
         self._fast: Callable[..., Any] = compiled or self._python
         if environment.disabled():
             self.watch.disable("KERNELWRIGHT_DISABLE is set", quietly=True)
@@ -110,6 +111,8 @@ class Operator:
         if found is None:  # the compiled launcher found the call inside, and due for a check
             outputs = self._run(tensors, check=True)
             return NotImplemented if outputs is None else self._given(outputs)
+        if found is NotImplemented and self._is_compiled and self._has_device:
+            return self._python(*tensors)  # the compiled launcher knows one device only
         return found
 
     def _given(self, outputs: Sequence[torch.Tensor]) -> torch.Tensor | Outputs:

@@ -75,19 +75,28 @@ def trace(function: Callable[..., Any], arguments: Sequence[Any]) -> torch.fx.Gr
 
 
 def pattern_of(operator: Operator) -> Pattern | None:
-    """Returns an operator's pattern, None where its original cannot be traced or is nothing but its inputs."""
+    """Returns an operator's pattern, None where none can be compared safely.
+
+    That is: an original that cannot be traced, does nothing, gives a part of its inputs back, or holds tensors of its
+    own (a matcher compares what they are called, not what is in them).
+    """
     problem = operator.problem
-    device = next(iter(operator.kernels)).target.kind if operator.kernels else "cpu"
+    device = operator.kernels[0].target.kind if operator.kernels else "cpu"
     try:
         with FakeTensorMode():
             fakes = [
                 torch.empty(spec.shape, dtype=DTYPES[spec.dtype], device=device)
                 for spec in problem.inputs + problem.parameters
             ]
+            outputs = operator.original.forward(*fakes)
             graph = trace(operator.original.forward, fakes).graph
     except Exception:  # noqa: BLE001  (tracing raises whatever its many stages raise)
         return None
-    if not any(node.op == "call_function" for node in graph.nodes):
+    given = {t.untyped_storage()._cdata for t in fakes}
+    if any(t.untyped_storage()._cdata in given for t in outputs):
+        return None
+    kinds = {node.op for node in graph.nodes}
+    if "call_function" not in kinds or "get_attr" in kinds:
         return None
     return Pattern(operator, graph, digest_of(graph))
 
