@@ -134,6 +134,19 @@ def test_a_launch_that_fails_gets_the_original(
     ends_right(kernelwright.load(scale_bundle, launcher="python"), caplog, "OUT_OF_RESOURCES")
 
 
+def test_an_original_that_raises_is_heard(scale_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = kernelwright.load(scale_bundle, shadow=EVERY, launcher="python")
+
+    def raises(*_: object) -> None:
+        raise ValueError("not for these values")
+
+    monkeypatch.setattr(op.original, "forward", raises)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not for these values"):
+            op(X, WEIGHT)
+    assert "the original raised" in op.watch.reason
+
+
 def test_one_variable_turns_everything_off(faulty: dict[str, Path]) -> None:
     code = f"""
 import torch, kernelwright

@@ -57,19 +57,23 @@ def place() -> Path:
     return environment.home() / "launchers" / key / f"{NAME}.so"
 
 
-@functools.cache
 def module(*, build: bool) -> Any:
     """Returns the extension module, None where it is not there and is not to be built.
 
     Raises:
-        MissingTool: `build`, and there is no C++ compiler, or torch's headers are missing.
+        MissingTool: `build`, and there is no C++ compiler, or torch's or Python's headers are missing.
     """
     path = place()
     if not path.is_file():
         if not build:
             return None
         _build(path)
-    loader = importlib.machinery.ExtensionFileLoader(NAME, str(path))
+    return _loaded(str(path))
+
+
+@functools.cache
+def _loaded(path: str) -> Any:
+    loader = importlib.machinery.ExtensionFileLoader(NAME, path)
     spec = importlib.util.spec_from_loader(NAME, loader)
     assert spec is not None
     made = importlib.util.module_from_spec(spec)

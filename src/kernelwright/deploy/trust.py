@@ -4,7 +4,8 @@ A call's outputs pass where their error against the original in float64 is at mo
 problem's factor, or a few units in the last place of the largest element (the judge's own rule, for a whole tensor
 instead of groups of it: coarser, and cheap). Without a float64 form the two are compared with each other.
 **Covers**: wrong values, NaN and infinities where the original has none (and the other way round), launch errors.
-**Does not cover**: faults in calls that are not checked, crashes, and memory that a kernel writes besides its outputs.
+**Does not cover**: faults in calls that are not checked (replays of a captured graph among them), crashes, and memory
+that a kernel writes besides its outputs.
 """
 
 from __future__ import annotations
