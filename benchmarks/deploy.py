@@ -37,8 +37,9 @@ from kernelwright.deploy.guard import quiet  # noqa: E402
 from kernelwright.deploy.operator import Operator  # noqa: E402
 from kernelwright.languages import detect_target  # noqa: E402
 
-ROUNDS = 41
-CALLS = 2000
+ROUNDS = 201
+CALLS = 100
+"""Few enough that a round mostly lies within one turn on a shared processor."""
 NEVER = Shadow(first=0, every=0)
 EVERY = Shadow(first=1, every=1)
 X, WEIGHT = torch.linspace(-1, 1, 8 * 64).view(8, 64), torch.linspace(1, 2, 64)
