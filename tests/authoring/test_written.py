@@ -78,7 +78,7 @@ def test_a_kernel_is_judged_tuned_exported_and_called() -> None:
     steps = written()
     assert "not judged" in repr(steps)
     assert steps.judge(policy="screen").passed
-    steps.tune(budget_s=5.0, seed=1)
+    steps.tune(budget_s=60.0, seed=1)
     assert "i += 4" in steps.text()
     assert "i += 2" in steps.text(STEP=2)
     op = steps.load()

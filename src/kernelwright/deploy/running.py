@@ -38,6 +38,7 @@ class Running:
         self.refusals: dict[str, str] = {}
         """Why a kernel cannot run here, by its name."""
         self._count = 0
+        self._counting = threading.Lock()
         self._compiled: Compiled | None = None
         self._loaded: object = None
 
@@ -58,7 +59,8 @@ class Running:
         except (KernelwrightError, RuntimeError) as error:
             self._watch.disable(f"it could not be launched: {error}")
             return None
-        self._count += 1
+        with self._counting:
+            self._count += 1
         if not (check or self._watch.due()) or (device.type == "cuda" and torch.cuda.is_current_stream_capturing()):
             return outputs
         if self._watch.shadow.background:
