@@ -2,6 +2,7 @@
 
 KERNELWRIGHT_HOME     folder for compiled results and other caches (default ~/.cache/kernelwright)
 KERNELWRIGHT_CXX      the C++ compiler to use (default: the first of g++, c++, clang++ on PATH)
+KERNELWRIGHT_DISABLE  not empty and not 0: deployed kernels are off and every call goes to its original
 KERNELWRIGHT_THREADS  threads for kernels and baselines alike (default: the CPUs this process may use)
 KERNELWRIGHT_API_KEY  the key for a model that is named with its address (NAME@URL)
 *_API_KEY             the keys of language models' providers, and *_BASE_URL another address of one (llm/naming.py)
@@ -40,6 +41,11 @@ def threads() -> int:
     if int(given) > most:
         raise UserError(f"KERNELWRIGHT_THREADS is {given}", f"set it to at most {most}")
     return int(given)
+
+
+def disabled() -> bool:
+    """Tells whether deployed kernels are turned off."""
+    return os.environ.get("KERNELWRIGHT_DISABLE", "0") not in ("", "0")
 
 
 def named_compiler() -> str:
