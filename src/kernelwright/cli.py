@@ -306,7 +306,8 @@ def analyze_command(
 
 
 for command in (
-    ablate_command, export_command, mcp_command, mutate_command, replay_command, selftest_command, skill_command, verify_command,
+    ablate_command, export_command, mcp_command, mutate_command, replay_command, selftest_command,
+    skill_command, verify_command,
 ):  # fmt: skip
     cli.add_command(command)
 
