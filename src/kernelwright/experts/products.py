@@ -1,0 +1,281 @@
+"""Products as steps of a program: matrices read where they lie, and what follows them done on registers.
+
+A product takes strided operands (transposed and batched ones as they are), sums by the scheme of gemm.hpp, and ends
+with a chain of element-by-element operators whose result it stores. A convolution is the product of its weights with
+the windows of its input, which are copied panel by panel and never lie in memory as a whole.
+Not here: which nodes of a graph become one product (partition.py), other steps (loops.py).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from pathlib import Path
+
+from kernelwright.experts.chain import Expression, Leaf, Lines, leaves
+from kernelwright.experts.kernel import pointer
+from kernelwright.experts.views import View
+from kernelwright.types import OptionValue, Parameter, SourceFile, Target, value
+
+TILES = {16: ("14x2", "8x3", "28x1", "6x4"), 8: ("6x2", "4x3", "12x1")}
+"""Rows and vectors of a register tile, by lanes: as many sums as registers hold beside the operands."""
+FEW_PRODUCTS = 2
+"""From this many products for each thread on, each thread takes whole ones."""
+
+
+@value
+class Matrix:
+    """A strided operand: `base[start + batch + i * rows + k * columns]`."""
+
+    base: str
+    start: int
+    batch: tuple[tuple[int, int], ...]
+    """(extent, stride) of each batch dimension, outermost first."""
+    row: int
+    column: int
+    inner: int = 0
+    """Not 0: column k lies at `k / inner * outer + k % inner * column`, as in the weights of a transposed convolution."""
+    outer: int = 0
+
+
+@value
+class Windows:
+    """The second operand of a convolution: input windows, one row for each weight, one column for each output place."""
+
+    base: str
+    channels: int
+    """Of one group."""
+    size: tuple[int, ...]
+    """Of the input, without images and channels."""
+    out: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    transposed: bool = False
+
+
+@value
+class Product:
+    """One product and what follows it."""
+
+    core: str
+    """The node whose result the tail reads as a leaf."""
+    batches: int
+    m: int
+    n: int
+    k: int
+    left: Matrix
+    right: Matrix | Windows
+    tail: Expression
+    """Over (batches, m, n)."""
+    out: str
+    """The buffer that is written, in row-major order of (batches, m, n)."""
+
+    def reads(self) -> tuple[str, ...]:
+        """Returns the buffers that are read."""
+        tail = (leaf.view.base for leaf in leaves(self.tail) if leaf.view.base not in (self.core, "@iota"))
+        return tuple(dict.fromkeys((self.left.base, self.right.base, *tail)))
+
+    @property
+    def flops(self) -> int:
+        """Operations of the product alone."""
+        return 2 * self.batches * self.m * self.n * self.k
+
+
+@cache
+def gemm_header() -> SourceFile:
+    """Returns `gemm.hpp`."""
+    return SourceFile(path="gemm.hpp", text=Path(__file__).with_name("gemm.hpp").read_text())
+
+
+def parameters(target: Target) -> tuple[Parameter, ...]:
+    """Returns the choices that all products of a program share."""
+    lanes = 16 if "avx512f" in target.features else 8
+    return (
+        Parameter(name="tile", values=TILES[lanes]),
+        Parameter(name="block_k", values=(256, 384, 192, 512)),
+        Parameter(name="block_m", values=(8, 4, 16)),
+        Parameter(name="block_n", values=(1024, 512, 2048, 4096)),
+    )
+
+
+@value
+class Blocks:
+    """One point of those choices."""
+
+    lanes: int
+    mr: int
+    nv: int
+    kc: int
+    mc: int
+    nc: int
+    threads: int
+
+    @property
+    def panel_floats(self) -> int:
+        """Floats of one thread's panels of the second operand, rounded up."""
+        width = self.lanes * self.nv
+        return self.kc * (-(-self.nc // width)) * width
+
+    @property
+    def row_floats(self) -> int:
+        """Floats of one thread's panels of the first operand."""
+        return self.kc * self.mc
+
+
+def blocks_of(point: dict[str, OptionValue], target: Target) -> Blocks:
+    """Returns a point as blocks."""
+    rows, vectors = (int(part) for part in str(point["tile"]).split("x"))
+    return Blocks(
+        lanes=16 if "avx512f" in target.features else 8,
+        mr=rows,
+        nv=vectors,
+        kc=int(point["block_k"]),
+        mc=int(point["block_m"]) * rows,
+        nc=int(point["block_n"]),
+        threads=int(point["threads"]),
+    )
+
+
+def whole_each(product: Product, blocks: Blocks) -> bool:
+    """Returns whether each thread takes products of its own."""
+    return product.batches >= FEW_PRODUCTS * blocks.threads
+
+
+def scratch_floats(product: Product, blocks: Blocks) -> tuple[int, int, int]:
+    """Returns the floats of scratch memory that a product needs: column panels, row panels, sums between blocks."""
+    teams = blocks.threads if whole_each(product, blocks) else 1
+    sums = teams * product.m * product.n if product.k > blocks.kc else 0
+    return teams * blocks.panel_floats, blocks.threads * blocks.row_floats, sums
+
+
+def function(symbol: str, product: Product, blocks: Blocks, ctypes: dict[str, str]) -> str:
+    """Returns the C++ of one product.
+
+    Args:
+        symbol: the function's name; it takes the buffers of `reads`, then the output and the scratch memory.
+        product: what is computed.
+        blocks: how.
+        ctypes: the element's C type of each buffer that is read.
+    """
+    parameters = [f"const {ctypes[name]}* __restrict__ {pointer(name)}" for name in product.reads()]
+    parameters += [f"float* __restrict__ {pointer(product.out)}", "float* panels", "float* rows_", "float* sums"]
+    b, p = blocks, product
+    each = whole_each(p, b)
+    rank, count = ("0", "1") if each else ("rank", str(b.threads))
+    first, last = (f"{p.batches} * rank / {b.threads}", f"{p.batches} * (rank + 1) / {b.threads}") if each else ("0", p.batches)
+    team = "rank" if each else "0"
+    shape = f"{b.lanes}, {b.mr}, {b.nv}, {b.kc}, {b.mc}, {b.nc}"
+    lines = [
+        f'extern "C" void {symbol}({", ".join(parameters)}) {{',
+        f"    constexpr int L = {b.lanes};",
+        "    typedef kw::vec<float, L> V;",
+        f"    #pragma omp parallel num_threads({b.threads})",
+        "    {",
+        "    const int64_t rank = omp_get_thread_num();",
+        f"    for (int64_t b = {first}; b < {last}; ++b) {{",
+        f"        const float* left = {pointer(p.left.base)} + {offset(p.left)};",
+        *(right_lines(p, b)),
+        f"        kw::product<{shape}>(",
+        f"            {p.m}, {p.n}, {p.k}, {rank}, {count}, panels + {team} * {b.panel_floats}, rows_ + rank * {b.row_floats},",
+        f"            sums + {team} * {p.m * p.n},",
+        "            [&](int64_t i, int64_t n, int64_t k0, int64_t kn, float* out) __attribute__((always_inline)) {",
+        *left_lines(p.left, b.mr),
+        "            columns,",
+        "            [&](int64_t i, int64_t j, int n, V sum) __attribute__((always_inline)) {",
+        *done_lines(p, b.lanes),
+        "            });",
+        "    }",
+        "    }",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def left_lines(m: Matrix, mr: int) -> list[str]:
+    """Returns the lines that copy a panel of the first operand."""
+    if not m.inner:
+        return [f"                kw::pack<L, {mr}, {m.row}, {m.column}>(left + i * {m.row}, n, k0, kn, out); }},"]
+    place = f"(k0 + k) / {m.inner} * {m.outer} + (k0 + k) % {m.inner} * {m.column}"
+    return [
+        f"                for (int64_t k = 0; k < kn; ++k) for (int64_t r = 0; r < {mr}; ++r)",
+        f"                    out[k * {mr} + r] = r < n ? left[(i + r) * {m.row} + {place}] : 0.0f; }},",
+    ]
+
+
+def offset(matrix: Matrix) -> str:
+    """Returns the C++ of where a matrix of the batch begins."""
+    terms, inner = [str(matrix.start)], 1
+    for extent, stride in reversed(matrix.batch):
+        if stride:
+            terms.append(f"b / {inner} % {extent} * {stride}")
+        inner *= extent
+    return " + ".join(terms)
+
+
+def right_lines(p: Product, b: Blocks) -> list[str]:
+    """Returns the lines that define how panels of the second operand are copied."""
+    head = "        auto columns = [&](int64_t j, int64_t n, int64_t k0, int64_t kn, float* out) __attribute__((always_inline)) {"
+    width = b.lanes * b.nv
+    if isinstance(p.right, Matrix):
+        m = p.right
+        return [
+            f"        const float* right = {pointer(m.base)} + {offset(m)};",
+            f"{head}",
+            f"            kw::pack<L, {width}, {m.column}, {m.row}>(right + j * {m.column}, n, k0, kn, out); }};",
+        ]
+    return window_lines(p, p.right, head, width)
+
+
+def window_lines(p: Product, w: Windows, head: str, width: int) -> list[str]:
+    """Returns the lines that copy a panel of windows: for each weight's place, the inputs that it meets."""
+    rank = len(w.out)
+    lines = [
+        f"        const float* image = {pointer(w.base)} + b * {w.channels * prod(w.size)};",
+        f"{head}",
+        f"            int32_t at[{width}][{rank}];  // the first input place of each column's window",
+        f"            for (int64_t c = 0; c < {width}; ++c) {{ int64_t o = j + c;",
+    ]
+    for d in reversed(range(rank)):
+        place = f"o % {w.out[d]}"
+        start = f"{place} + {w.padding[d]}" if w.transposed else f"{place} * {w.stride[d]} - {w.padding[d]}"
+        lines.append(f"                at[c][{d}] = int32_t({start}); o /= {w.out[d]};")
+    lines += ["            }", "            for (int64_t k = 0; k < kn; ++k) {", "                int64_t q = k0 + k;"]
+    for d in reversed(range(rank)):
+        lines.append(f"                const int32_t d{d} = int32_t(q % {w.kernel[d]}) * {w.dilation[d]}; q /= {w.kernel[d]};")
+    lines.append(f"                const float* plane = image + q * {prod(w.size)};")
+    lines += [
+        f"                for (int64_t c = 0; c < {width}; ++c) {{",
+        *(f"                    int32_t p{d} = at[c][{d}] {'-' if w.transposed else '+'} d{d};" for d in range(rank)),
+        "                    bool in = c < n;",
+    ]
+    for d in range(rank):
+        if w.transposed and w.stride[d] > 1:
+            lines.append(f"                    in = in && p{d} >= 0 && p{d} % {w.stride[d]} == 0; p{d} /= {w.stride[d]};")
+        lines.append(f"                    in = in && uint32_t(p{d}) < {w.size[d]}u;")
+    flat = "p0"
+    for d in range(1, rank):
+        flat = f"({flat}) * {w.size[d]} + p{d}"
+    lines += [
+        f"                    out[k * {width} + c] = in ? plane[{flat}] : 0.0f;",
+        "                }",
+        "            } };",
+    ]
+    return lines
+
+
+def done_lines(p: Product, lanes: int) -> list[str]:
+    """Returns the lines that finish one vector of the result and store it."""
+    writer = Lines(("b", "i", "j"), width=lanes, count="n", held={p.core: "sum"})
+    result = writer.write(p.tail)
+    where = f"{pointer(p.out)} + (b * {p.m} + i) * {p.n} + j"
+    return [f"                {line}" for line in (*writer.lines, f"kw::store_part({where}, {result}, n);")]
+
+
+def core_leaf(product_shape: tuple[int, int, int], core: str) -> Leaf:
+    """Returns a product's own result as a leaf over (batches, m, n)."""
+    batches, m, n = product_shape
+    dims = tuple(((size, stride),) if size != 1 else () for size, stride in ((batches, m * n), (m, n), (n, 1)))
+    return Leaf(view=View(base=core, dims=dims), dtype="float32")
