@@ -101,7 +101,7 @@ def one_of_rows(t: Terms, rng: random.Random, item: Id) -> Id:
 
 
 def over_ones(t: Terms, rng: random.Random) -> Id:
-    item = t.input("x", tuple(rng.choice((1, 1, 3)) for _ in range(3)) + (1,), "float64")
+    item = t.input("x", (*(rng.choice((1, 1, 3)) for _ in range(3)), 1), "float64")
     ones = tuple(a for a, n in enumerate(t.shape(item)) if n == 1)
     return t.reduce(rng.choice(("sum", "mean", "amax", "amin")), item, ones, keep=rng.random() < 0.5)
 

@@ -6,14 +6,14 @@ import random
 
 import pytest
 import torch
+from tests.rewrites.interpreter import run
+from tests.rewrites.programs import PROGRAMS
 
 from kernelwright.rewrites import RULES, saturate
 from kernelwright.rewrites.cost import Rates
 from kernelwright.rewrites.egraph import EGraph, Id
 from kernelwright.rewrites.extract import Extractor, program
 from kernelwright.rewrites.terms import Terms
-from tests.rewrites.interpreter import run
-from tests.rewrites.programs import PROGRAMS
 
 RATES = Rates(bytes_per_ns=10.0, flops_per_ns=50.0, launch_ns=1000.0)
 SHAPES = 25

@@ -68,9 +68,7 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     return Template(name="loops", space=space, emit=emit)
 
 
-def nests_of(
-    problem: Problem, graph: Graph, readers: dict[str, Read] = READERS
-) -> list[list[Loops]] | Refusal:
+def nests_of(problem: Problem, graph: Graph, readers: dict[str, Read] = READERS) -> list[list[Loops]] | Refusal:
     """Returns the loop nests of each kernel that computes a graph, or a refusal that names what cannot be done."""
     unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
     if unknown:

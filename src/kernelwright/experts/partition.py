@@ -177,7 +177,9 @@ class _Cutter:
             if node.name in self.products:
                 late[node.name] = self.stage[node.name]
                 continue
-            wanted = [final] if any(ref.name == node.name for ref in self.graph.outputs) or node.name in self.held else []
+            wanted = (
+                [final] if any(ref.name == node.name for ref in self.graph.outputs) or node.name in self.held else []
+            )
             for reader in self.wiring.readers.get(node.name, []):
                 owner = self.absorbed.get(reader.name)
                 wanted.append(self.stage[owner] if owner else late[reader.name])
@@ -241,7 +243,9 @@ class _Cutter:
             if ref.name in self.wiring.constants:
                 continue
             names[ref] = home = self._home(ref)
-            inputs.append(TensorSpec(name=home, shape=self.wiring.shape(ref), dtype=self.wiring.dtype(ref), role="input"))
+            inputs.append(
+                TensorSpec(name=home, shape=self.wiring.shape(ref), dtype=self.wiring.dtype(ref), role="input")
+            )
         renamed = tuple(renamed_node(node, names) for node in nodes)
         unique = tuple({spec.name: spec for spec in inputs}.values())
         constants = tuple(c for c in self.graph.constants if Ref(name=c.name) in read)
@@ -250,7 +254,9 @@ class _Cutter:
                 self.problem, inputs=unique, parameters=(), outputs=tuple(replace(s, role="output") for _, s in outputs)
             ),
             graph=Graph(
-                nodes=renamed, outputs=tuple(Ref(name=names[r]) if r in names else r for r, _ in outputs), constants=constants
+                nodes=renamed,
+                outputs=tuple(Ref(name=names[r]) if r in names else r for r, _ in outputs),
+                constants=constants,
             ),
         )
 
@@ -273,6 +279,7 @@ class _Cutter:
         out = direct[0].name if direct else self._buffer(Ref(name=last)).name
         tail = self._moved(self.tails[node.name])
         batches, m, n = shape
+        right: Matrix | Windows
         if node.op.startswith("aten.convolution"):
             left, right, k = convolution_operands(self, node)
         else:
@@ -289,7 +296,11 @@ class _Cutter:
         if isinstance(tail, Leaf):
             base = tail.view.base
             home = self.partition.homes.get(base, base)
-            return replace(tail, view=replace(tail.view, base=home)) if home != base and base not in self.products else tail
+            return (
+                replace(tail, view=replace(tail.view, base=home))
+                if home != base and base not in self.products
+                else tail
+            )
         if isinstance(tail, Operation):
             return replace(tail, operands=tuple(self._moved(o) for o in tail.operands))
         return tail

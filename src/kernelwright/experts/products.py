@@ -164,7 +164,9 @@ def function(symbol: str, product: Product, blocks: Blocks, ctypes: dict[str, st
     b, p = blocks, product
     each = whole_each(p, b)
     rank, count = ("0", "1") if each else ("rank", str(b.threads))
-    first, last = (f"{p.batches} * rank / {b.threads}", f"{p.batches} * (rank + 1) / {b.threads}") if each else ("0", p.batches)
+    first, last = (
+        (f"{p.batches} * rank / {b.threads}", f"{p.batches} * (rank + 1) / {b.threads}") if each else ("0", p.batches)
+    )
     team = "rank" if each else "0"
     shape = f"{b.lanes}, {b.mr}, {b.nv}, {b.kc}, {b.mc}, {b.nc}"
     lines = [
@@ -244,7 +246,9 @@ def window_lines(p: Product, w: Windows, head: str, width: int) -> list[str]:
         lines.append(f"                at[c][{d}] = int32_t({start}); o /= {w.out[d]};")
     lines += ["            }", "            for (int64_t k = 0; k < kn; ++k) {", "                int64_t q = k0 + k;"]
     for d in reversed(range(rank)):
-        lines.append(f"                const int32_t d{d} = int32_t(q % {w.kernel[d]}) * {w.dilation[d]}; q /= {w.kernel[d]};")
+        lines.append(
+            f"                const int32_t d{d} = int32_t(q % {w.kernel[d]}) * {w.dilation[d]}; q /= {w.kernel[d]};"
+        )
     lines.append(f"                const float* plane = image + q * {prod(w.size)};")
     lines += [
         f"                for (int64_t c = 0; c < {width}; ++c) {{",
@@ -253,7 +257,9 @@ def window_lines(p: Product, w: Windows, head: str, width: int) -> list[str]:
     ]
     for d in range(rank):
         if w.transposed and w.stride[d] > 1:
-            lines.append(f"                    in = in && p{d} >= 0 && p{d} % {w.stride[d]} == 0; p{d} /= {w.stride[d]};")
+            lines.append(
+                f"                    in = in && p{d} >= 0 && p{d} % {w.stride[d]} == 0; p{d} /= {w.stride[d]};"
+            )
         lines.append(f"                    in = in && uint32_t(p{d}) < {w.size[d]}u;")
     flat = "p0"
     for d in range(1, rank):

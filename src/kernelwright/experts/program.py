@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 
-from kernelwright.experts import loops, tensors as t
+from kernelwright.experts import loops
+from kernelwright.experts import tensors as t
 from kernelwright.experts.emit import Settings, buffer_type
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.kernel import CTYPES, pointer
@@ -63,6 +64,7 @@ class Program:
 
     partition: Partition
     parts: tuple[Product | list[list[Loops]], ...]
+
     @property
     def kernels(self) -> list[list[Loops]]:
         """All loop nests."""
@@ -93,9 +95,7 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     return written if isinstance(written, Refusal) else None
 
 
-def program_of(
-    problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset()
-) -> Program | Refusal:
+def program_of(problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset()) -> Program | Refusal:
     """Returns a graph's parts, or a refusal that names what cannot be done."""
     unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
     if unknown or any(0 in s.shape for s in problem.arguments):

@@ -52,7 +52,10 @@ def windows(c: Call, x: t.Tensor, fill: float, dilation: tuple[int, ...]) -> lis
         raise c.unknown(f"over windows of {prod(kernel)} elements")
     for axis, pad in enumerate(padding):
         # Windows of a rounded-up output may end beyond the padding.
-        size, reach = x.shape[lead + axis], (c.shape[lead + axis] - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1
+        size, reach = (
+            x.shape[lead + axis],
+            (c.shape[lead + axis] - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1,
+        )
         x = padded(x, lead + axis, pad, max(0, reach - pad - size), fill)
     return [shifted(x, c.shape, lead, place, stride, dilation) for place in combinations(*map(range, kernel))]
 
@@ -69,7 +72,12 @@ def padded(x: t.Tensor, axis: int, before: int, after: int, fill: float) -> t.Te
 
 
 def shifted(
-    x: t.Tensor, shape: tuple[int, ...], lead: int, place: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+    x: t.Tensor,
+    shape: tuple[int, ...],
+    lead: int,
+    place: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
 ) -> t.Tensor:
     """Returns the elements at one place of every window."""
 

@@ -59,7 +59,8 @@ def node_ns(graph: EGraph, node: ENode, item: Id, rates: Rates) -> float:
     """Returns what one call costs beside its operands."""
     base, spec = node.base, graph.spec(item)
     if base in FREE:
-        return 0.0
+        # A permutation costs nothing by itself, but a reader of one strides through memory.
+        return {"permute": 5.0, "transpose": 5.0, "t": 5.0, "input": 0.0, "constant": 0.0}.get(base, 1.0)
     operands = [graph.spec(i) for i in node.operands()]
     moved = bytes_of(spec) + sum(bytes_of(s) for s in operands)
     if base in ("mm", "bmm", "addmm", "baddbmm"):
