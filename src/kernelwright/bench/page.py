@@ -136,5 +136,6 @@ def grid(y: float, text: str) -> str:
 def svg(title: str, parts: Sequence[str]) -> str:
     """Returns a drawing with a title."""
     body = "\n".join((*parts, f'<text x="{WIDTH / 2}" y="18" text-anchor="middle">{title}</text>'))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">'
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
     return f'{head}\n<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>\n{body}\n</svg>\n'

@@ -38,6 +38,8 @@ class Row:
     """Which baseline is fastest."""
     template: str = ""
     """Who wrote the kernel; `guarded rewrite` and `rewrite` are gains of algebra, not of kernels."""
+    rewrites: tuple[str, ...] = ()
+    """Rules that changed the program first."""
     independent: tuple[str, ...] = ()
     """Tensors that the kernel does not read although the reference does: its gain is no work done faster."""
     weak: tuple[str, ...] = ()

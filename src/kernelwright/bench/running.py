@@ -179,8 +179,13 @@ def gains(result: Result, captured: Capture) -> dict[str, Any]:
     if result.report is None or result.best is None:
         return {}
     bound = {b.name for step in result.best.plan.steps for b in step.arguments}
-    ignored = tuple(s.name for s in captured.problem.inputs if s.name not in bound)
-    return {**speedups(result.report), "template": result.best.template, "independent": ignored}
+    ignored = {s.name for s in captured.problem.inputs if s.name not in bound} | set(result.best.independent)
+    return {
+        **speedups(result.report),
+        "template": result.best.template,
+        "rewrites": result.best.rewrites,
+        "independent": tuple(sorted(ignored)),
+    }
 
 
 def speedups(record: Record) -> dict[str, Any]:

@@ -36,9 +36,9 @@ def _numbers(tree: ast.Module) -> Iterator[ast.Constant]:
     for statement in tree.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             for node in ast.walk(statement.value):
-                if isinstance(node, ast.Constant) and type(node.value) is int and node.value > SMALLEST:
-                    if node.lineno == node.end_lineno:
-                        yield node
+                whole = isinstance(node, ast.Constant) and type(node.value) is int
+                if isinstance(node, ast.Constant) and whole and node.value > SMALLEST:  # type: ignore[operator]
+                    yield node
 
 
 def write(source: Path, folder: Path, cap: int) -> Path:

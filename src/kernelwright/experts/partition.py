@@ -87,6 +87,8 @@ class _Cutter:
         self.last: dict[str, str] = {}
         """The last node of each product's tail."""
         self.tails: dict[str, Expression] = {}
+        self.final = 0
+        """The last stage, behind all products."""
         self.done: set[str] = set()
         """Outputs that some loops write."""
 
@@ -95,10 +97,11 @@ class _Cutter:
         for node in self.graph.nodes:
             if node.name in self.products:
                 self._take_tail(node)
+        self.final = max((self._ready(n.name) for n in self.graph.nodes), default=0)
         late = self._late()
-        for stage in range(max(late.values(), default=0) + 1):
+        for stage in range(self.final + 1):
             nodes = tuple(n for n in self.graph.nodes if late.get(n.name) == stage and self._loops(n))
-            self._loop_step(nodes, stage, late)
+            self._loop_step(nodes, stage)
             for node in self.graph.nodes:
                 if node.name in self.products and late[node.name] == stage:
                     self.partition.parts.append(self._product(node))
@@ -171,7 +174,7 @@ class _Cutter:
 
     def _late(self) -> dict[str, int]:
         """Returns the stage in which each node runs: as late as what reads it allows."""
-        final = max((self._ready(n.name) for n in self.graph.nodes), default=0)
+        final = self.final
         late: dict[str, int] = {}
         for node in reversed(self.graph.nodes):
             if node.name in self.products:
@@ -186,7 +189,7 @@ class _Cutter:
             late[node.name] = min(wanted, default=final)
         return late
 
-    def _loop_step(self, nodes: tuple[Node, ...], stage: int, late: dict[str, int]) -> None:
+    def _loop_step(self, nodes: tuple[Node, ...], stage: int) -> None:
         """Adds the loops of one stage: what later steps and the outputs need of its nodes."""
         own = {node.name for node in nodes}
         wanted: dict[Ref, None] = {}
@@ -196,7 +199,7 @@ class _Cutter:
             for ref in self._needs(node):
                 if ref.name in own:
                     wanted[ref] = None
-        final = stage == max(late.values(), default=0)
+        final = stage == self.final
         outputs: list[tuple[Ref, TensorSpec]] = []
         for ref, spec in zip(self.graph.outputs, self.problem.outputs, strict=True):
             if spec.name not in self.done and (ref.name in own or (final and not self._direct(ref, spec))):

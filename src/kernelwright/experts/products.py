@@ -34,7 +34,7 @@ class Matrix:
     row: int
     column: int
     inner: int = 0
-    """Not 0: column k lies at `k / inner * outer + k % inner * column`, as in the weights of a transposed convolution."""
+    """Not 0: column k lies at `k / inner * outer + k % inner * column`, as transposed convolutions have it."""
     outer: int = 0
 
 
@@ -180,7 +180,8 @@ def function(symbol: str, product: Product, blocks: Blocks, ctypes: dict[str, st
         f"        const float* left = {pointer(p.left.base)} + {offset(p.left)};",
         *(right_lines(p, b)),
         f"        kw::product<{shape}>(",
-        f"            {p.m}, {p.n}, {p.k}, {rank}, {count}, panels + {team} * {b.panel_floats}, rows_ + rank * {b.row_floats},",
+        f"            {p.m}, {p.n}, {p.k}, {rank}, {count},",
+        f"            panels + {team} * {b.panel_floats}, rows_ + rank * {b.row_floats},",
         f"            sums + {team} * {p.m * p.n},",
         "            [&](int64_t i, int64_t n, int64_t k0, int64_t kn, float* out) __attribute__((always_inline)) {",
         *left_lines(p.left, b.mr),
@@ -219,7 +220,8 @@ def offset(matrix: Matrix) -> str:
 
 def right_lines(p: Product, b: Blocks) -> list[str]:
     """Returns the lines that define how panels of the second operand are copied."""
-    head = "        auto columns = [&](int64_t j, int64_t n, int64_t k0, int64_t kn, float* out) __attribute__((always_inline)) {"
+    arguments = "int64_t j, int64_t n, int64_t k0, int64_t kn, float* out"
+    head = f"        auto columns = [&]({arguments}) __attribute__((always_inline)) {{"
     width = b.lanes * b.nv
     if isinstance(p.right, Matrix):
         m = p.right

@@ -244,6 +244,8 @@ def candidate(
         author="expert",
         template=name,
         point=point,
+        rewrites=version.rules if version else (),
+        independent=version.independent if version else (),
     )
 
 

@@ -15,17 +15,16 @@ from kernelwright.types import Target, value
 
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 FREE = frozenset(
-    ("input", "constant", "view", "permute", "unsqueeze", "squeeze", "expand", "transpose", "t", "slice", "select")
-    + ("split", "split_with_sizes", "unbind", "alias", "detach", "full", "arange", "scalar_tensor", "_unsafe_view")
+    """input constant view permute unsqueeze squeeze expand transpose t slice select split split_with_sizes
+    unbind alias detach full arange scalar_tensor _unsafe_view""".split()  # noqa: SIM905  (a list of words)
 )
 REDUCTIONS = frozenset(
-    ("sum", "mean", "amax", "amin", "max", "min", "prod", "var", "var_mean", "std", "any", "all", "argmax", "argmin")
-    + ("_softmax", "_log_softmax", "native_layer_norm", "native_group_norm", "linalg_vector_norm", "cumsum", "cumprod")
-    + ("_native_batch_norm_legit", "avg_pool2d", "max_pool2d_with_indices", "sort", "topk", "cat", "logsumexp")
+    """sum mean amax amin max min prod var var_mean std any all argmax argmin _softmax _log_softmax
+    native_layer_norm native_group_norm linalg_vector_norm cumsum cumprod _native_batch_norm_legit
+    avg_pool2d max_pool2d_with_indices sort topk cat logsumexp""".split()  # noqa: SIM905  (a list of words)
 )
 FUNCTIONS = frozenset(
-    ("exp", "log", "tanh", "sigmoid", "gelu", "silu", "erf", "pow", "softplus", "elu", "sin", "cos", "log1p", "expm1")
-    + ("atan2", "sqrt", "rsqrt", "div", "mish")
+    """exp log tanh sigmoid gelu silu erf pow softplus elu sin cos log1p expm1 atan2 sqrt rsqrt div mish""".split()  # noqa: SIM905  (a list of words)
 )
 """What takes some twenty operations for each element, or as long."""
 

@@ -133,7 +133,7 @@ class EGraph:
                 for node in self._classes.get(item, ()):
                     fresh = self.canonical(node)
                     key, here = key_of(fresh), self.find(item)
-                    before = self._origins[key_of(node)] if key_of(node) in self._origins else self.origin
+                    before = self._origins.get(key_of(node), self.origin)
                     # A call of the program itself, or one that always holds, is the better witness of where it is from.
                     if key not in origins or (origins[key].finite, origins[key].rule) > (before.finite, before.rule):
                         origins[key] = before

@@ -58,9 +58,11 @@ def product_of_a_shifted_matrix(t: Terms, node: ENode, item: Id) -> Iterator[Id]
     second = tensor(node, "mat2")
     for inner in t.made(tensor(node), "add"):
         one, row = inner.argument("self"), inner.argument("other")
-        if isinstance(one, Id) and isinstance(row, Id) and is_sum(inner) and t.shape(one) == t.shape(tensor(node)):
-            if t.shape(row) in ((t.shape(second)[0],), (1, t.shape(second)[0])) and t.dtype(row) == t.dtype(one):
-                yield t.add(t.mm(one, second), t.mm(t.view(row, (1, t.shape(second)[0])), second))
+        if not (isinstance(one, Id) and isinstance(row, Id) and is_sum(inner)) or t.dtype(row) != t.dtype(one):
+            continue
+        terms = t.shape(second)[0]
+        if t.shape(one) == t.shape(tensor(node)) and t.shape(row) in ((terms,), (1, terms)):
+            yield t.add(t.mm(one, second), t.mm(t.view(row, (1, terms)), second))
 
 
 @rule("add", "sub", finite=True)

@@ -1,4 +1,4 @@
-"""Rules of reductions: over nothing, of reductions, through scales, through products, and through monotone functions."""
+"""Rules of reductions: over nothing, of reductions, through scales, products and monotone functions."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ def neutral_number(t: Terms, node: ENode, item: Id) -> Iterator[Id]:
     if t.full_value(node.argument("other")) == neutral and t.shape(one) == t.shape(item):
         yield one
     other = node.argument("other")
-    if node.base in ("add", "mul") and is_sum(node) and isinstance(other, Id):
-        if t.full_value(one) == neutral and t.shape(other) == t.shape(item):
-            yield other
+    swaps = node.base in ("add", "mul") and is_sum(node) and t.full_value(one) == neutral
+    if swaps and isinstance(other, Id) and t.shape(other) == t.shape(item):
+        yield other
 
 
 @rule("add", "mul")
@@ -118,8 +118,11 @@ def clamped(t: Terms, item: Id, low: float, high: float) -> Id:
     return t.clamp(item, None if low == -math.inf else low, None if high == math.inf else high)
 
 
-RANGES = {"sigmoid": (0.0, 1.0), "_softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, math.inf), "abs": (0.0, math.inf),
-          "exp": (0.0, math.inf), "hardsigmoid": (0.0, 1.0)}  # fmt: skip
+RANGES = {
+    **dict.fromkeys(("sigmoid", "_softmax", "hardsigmoid"), (0.0, 1.0)),
+    **dict.fromkeys(("relu", "abs", "exp"), (0.0, math.inf)),
+    "tanh": (-1.0, 1.0),
+}
 """What the results of an operator lie between, also after rounding."""
 
 
@@ -180,9 +183,9 @@ def offset_of(node: ENode) -> float | None:
 def difference_of_equals(t: Terms, node: ENode, item: Id) -> Iterator[Id]:
     """X - x is 0."""
     one, other = node.argument("self"), node.argument("other")
-    if isinstance(one, Id) and isinstance(other, Id) and is_sum(node) and t.floating(item):
-        if t.graph.find(one) == t.graph.find(other):
-            yield t.full(t.shape(item), 0.0, t.dtype(item))
+    tensors = isinstance(one, Id) and isinstance(other, Id) and is_sum(node) and t.floating(item)
+    if tensors and t.graph.find(one) == t.graph.find(other):  # type: ignore[arg-type]
+        yield t.full(t.shape(item), 0.0, t.dtype(item))
 
 
 FIXED_POINTS = {"gelu": 0.0, "relu": 0.0, "tanh": 0.0, "silu": 0.0, "neg": 0.0, "abs": 0.0, "sqrt": None, "exp": None,
