@@ -1,4 +1,4 @@
-"""Whole graphs as plans of several steps, compiled and run against PyTorch in float64, with the judge's rule of accuracy."""
+"""Whole graphs as plans of several steps, against PyTorch in float64, with the judge's rule of accuracy."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Nothing(nn.Module):
 def test_layers_norms_and_batches(tmp_path: Path) -> None:
     torch.manual_seed(0)
     traced = Traced(Block(), torch.randn(21, 40), torch.randn(3, 5, 33))
-    check(tmp_path, traced, template=templates(traced)["program"], others=1)
+    check(tmp_path, traced, template=templates(traced)["program"], others=0)
 
 
 def test_convolutions_and_pooling(tmp_path: Path) -> None:
@@ -83,12 +83,22 @@ def test_convolutions_and_pooling(tmp_path: Path) -> None:
     check(tmp_path, traced, template=templates(traced)["program"], others=1)
 
 
+class Volumes(nn.Module):
+    """A dilated convolution of volumes, and a transposed one in groups with another stride for each axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv3d(2, 4, (2, 3, 1), dilation=(2, 1, 1))
+        self.back = nn.ConvTranspose3d(4, 4, 2, stride=(1, 2, 1), groups=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.back(self.conv(x))
+        return result
+
+
 def test_spatial_axes_dilation_and_groups(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    conv = nn.Sequential(
-        nn.Conv3d(2, 4, (2, 3, 1), dilation=(2, 1, 1)), nn.ConvTranspose3d(4, 4, 2, stride=(1, 2, 1), groups=2)
-    )
-    traced = Traced(conv, torch.randn(2, 2, 6, 7, 5))
+    traced = Traced(Volumes(), torch.randn(2, 2, 6, 7, 5))
     check(tmp_path, traced, template=templates(traced)["program"], others=0)
 
 
@@ -101,7 +111,7 @@ def test_sums_longer_than_a_block_and_operands_of_any_layout(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("model", [Sums, Nothing])
 def test_a_guarded_rewrite_gives_infinities_as_the_reference_does(model: type[nn.Module], tmp_path: Path) -> None:
-    """The rewritten program alone would not: the sum of products with an infinity is NaN, the product of the sum not."""
+    """The rewritten program alone would not: a sum of products with an infinity is NaN, the product of a sum not."""
     torch.manual_seed(0)
     traced = Traced(model(), torch.randn(40, 300 if model is Sums else 100))
     odd = traced.inputs[0].clone()
