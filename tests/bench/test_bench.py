@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kernelwright.bench import page, rows, running, shrinking, tasks
 from kernelwright.bench.rows import Row
 from kernelwright.cli import cli
-from kernelwright.errors import UserError
+from kernelwright.errors import SourceError, UserError
 
 TASK = """import torch
 import torch.nn as nn
@@ -157,7 +157,7 @@ def test_sizes_that_do_not_fit_get_a_larger_cap(tmp_path: Path, monkeypatch: pyt
     def captured(source: str) -> tuple[str, bool]:
         tried.append(Path(source).parent.name)
         if len(tried) < 3:
-            raise running.SourceError("sizes do not match", "change them")
+            raise SourceError("sizes do not match", "change them")
         return "captured", False
 
     monkeypatch.setattr(running, "_captured", captured)

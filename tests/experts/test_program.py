@@ -56,7 +56,8 @@ class Sums(nn.Module):
         self.layer = nn.Linear(300, 500)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return (self.layer(x) / 2).sum(dim=1, keepdim=True) * 1.5
+        total: torch.Tensor = (self.layer(x) / 2).sum(dim=1, keepdim=True)
+        return total * 1.5
 
 
 class Nothing(nn.Module):

@@ -71,60 +71,43 @@ KW_INLINE void tile(const float* a, const float* b, int64_t kn, vec<float, N> (&
     }
 }
 
-// Floats of scratch memory that `product` needs for the panels of its second operand, and for each thread for the first.
-template <int N, int MR, int NV, int64_t KC, int64_t MC, int64_t NC> struct panels {
-    static constexpr int64_t columns = KC * ((NC + N * NV - 1) / (N * NV)) * (N * NV);
-    static constexpr int64_t rows = KC * ((MC + MR - 1) / MR) * MR;
-};
-
-// One product of an M x K by a K x N matrix by `count` threads, of which this is the one of number `rank`.
+// The part of an M x K by K x N product in rows [m0, m1) and columns [n0, n1), by one thread that waits for no other:
+// packing an operand once for each thread that needs it costs less than a barrier for each block.
 //   rows(i, n, k0, kn, out)     copies n <= MR rows from i on, as `pack` does
 //   columns(j, n, k0, kn, out)  copies n <= N * NV columns from j on
 //   done(i, j, n, sum)          takes n <= N results of row i from column j on
 // `partial` holds M x N sums between blocks of K; it is not touched where K <= KC.
 template <int N, int MR, int NV, int64_t KC, int64_t MC, int64_t NC, class Rows, class Columns, class Done>
-KW_INLINE void product(int64_t m, int64_t n, int64_t k, int rank, int count, float* column_panels, float* row_panels,
-                       float* partial, Rows rows, Columns columns, Done done) {
+KW_INLINE void product(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, int64_t whole, float* column_panels,
+                       float* row_panels, float* partial, Rows rows, Columns columns, Done done) {
     typedef vec<float, N> V;
     constexpr int64_t W = N * NV;
-    const int64_t blocks = (m + MC - 1) / MC;
-    for (int64_t j0 = 0; j0 < n; j0 += NC) {
-        const int64_t jn = j0 + NC < n ? NC : n - j0, strips = (jn + W - 1) / W;
+    for (int64_t j0 = n0; j0 < n1; j0 += NC) {
+        const int64_t jn = j0 + NC < n1 ? NC : n1 - j0, strips = (jn + W - 1) / W;
         for (int64_t k0 = 0; k0 < k; k0 += KC) {
             const int64_t kn = k0 + KC < k ? KC : k - k0;
-            for (int64_t s = strips * rank / count; s < strips * (rank + 1) / count; ++s) {
-                const int64_t left = jn - s * W;
-                columns(j0 + s * W, left < W ? left : W, k0, kn, column_panels + s * W * KC);
-            }
-            if (count > 1) {
-#pragma omp barrier
-            }
-            // Few blocks of rows are cut along the columns as well, so that all threads have work.
-            const int64_t cuts = blocks >= 4 * count ? 1 : strips < 4 ? strips : 4;
-            const int64_t tasks = blocks * cuts;
-            for (int64_t t = tasks * rank / count; t < tasks * (rank + 1) / count; ++t) {
-                const int64_t i0 = t / cuts * MC, in = i0 + MC < m ? MC : m - i0, part = t % cuts;
+            for (int64_t s = 0; s < strips; ++s)
+                columns(j0 + s * W, jn - s * W < W ? jn - s * W : W, k0, kn, column_panels + s * W * KC);
+            for (int64_t i0 = m0; i0 < m1; i0 += MC) {
+                const int64_t in = i0 + MC < m1 ? MC : m1 - i0;
                 for (int64_t i = 0; i < in; i += MR)
                     rows(i0 + i, in - i < MR ? in - i : MR, k0, kn, row_panels + i * KC);
-                for (int64_t s = strips * part / cuts; s < strips * (part + 1) / cuts; ++s)
+                for (int64_t s = 0; s < strips; ++s)
                     for (int64_t i = 0; i < in; i += MR) {
                         V sum[MR][NV] = {};
                         tile<N, MR, NV>(row_panels + i * KC, column_panels + s * W * KC, kn, sum);
                         const int64_t high = in - i < MR ? in - i : MR;
                         for (int r = 0; r < high; ++r)
                             for (int v = 0; v < NV; ++v) {
-                                const int64_t row = i0 + i + r, column = j0 + s * W + v * N, wide = n - column;
+                                const int64_t row = i0 + i + r, column = j0 + s * W + v * N, wide = n1 - column;
                                 if (wide <= 0) break;
                                 const int lanes = wide < N ? int(wide) : N;
-                                float* before = partial + row * n + column;
+                                float* before = partial + row * whole + column;
                                 if (k0) sum[r][v] += load_part<float, N>(before, lanes, 0.0f);
                                 if (k0 + kn < k) store_part(before, sum[r][v], lanes);
                                 else done(row, column, lanes, sum[r][v]);
                             }
                     }
-            }
-            if (count > 1) {
-#pragma omp barrier
             }
         }
     }

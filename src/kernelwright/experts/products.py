@@ -145,9 +145,22 @@ def whole_each(product: Product, blocks: Blocks) -> bool:
 
 def scratch_floats(product: Product, blocks: Blocks) -> tuple[int, int, int]:
     """Returns the floats of scratch memory that a product needs: column panels, row panels, sums between blocks."""
-    teams = blocks.threads if whole_each(product, blocks) else 1
-    sums = teams * product.m * product.n if product.k > blocks.kc else 0
-    return teams * blocks.panel_floats, blocks.threads * blocks.row_floats, sums
+    each = blocks.threads if whole_each(product, blocks) else 1
+    sums = each * product.m * product.n if product.k > blocks.kc else 0
+    return blocks.threads * blocks.panel_floats, blocks.threads * blocks.row_floats, sums
+
+
+def grid(product: Product, blocks: Blocks) -> tuple[int, int]:
+    """Returns into how many bands of rows and of columns threads cut one product: what copies least."""
+    pairs = [(t, blocks.threads // t) for t in range(1, blocks.threads + 1) if blocks.threads % t == 0]
+    return min(pairs, key=lambda pair: -(-product.m // pair[0]) + -(-product.n // pair[1]))
+
+
+def band(extent: int, count: int, step: int, place: str) -> tuple[str, str]:
+    """Returns the C++ of where a band begins and ends: whole steps, the last one takes the rest."""
+    steps = -(-extent // step)
+    low, high = (f"{steps} * ({place}{more}) / {count} * {step}" for more in ("", " + 1"))
+    return ("0", str(extent)) if count == 1 else (low, f"({high} < {extent} ? {high} : {extent})")
 
 
 def function(symbol: str, product: Product, blocks: Blocks, ctypes: dict[str, str]) -> str:
@@ -163,7 +176,9 @@ def function(symbol: str, product: Product, blocks: Blocks, ctypes: dict[str, st
     parameters += [f"float* __restrict__ {pointer(product.out)}", "float* panels", "float* rows_", "float* sums"]
     b, p = blocks, product
     each = whole_each(p, b)
-    rank, count = ("0", "1") if each else ("rank", str(b.threads))
+    tall, wide = (1, 1) if each else grid(p, b)
+    m0, m1 = band(p.m, tall, b.mr, f"rank / {wide}")
+    n0, n1 = band(p.n, wide, b.lanes * b.nv, f"rank % {wide}")
     first, last = (
         (f"{p.batches} * rank / {b.threads}", f"{p.batches} * (rank + 1) / {b.threads}") if each else ("0", p.batches)
     )
@@ -180,8 +195,8 @@ def function(symbol: str, product: Product, blocks: Blocks, ctypes: dict[str, st
         f"        const float* left = {pointer(p.left.base)} + {offset(p.left)};",
         *(right_lines(p, b)),
         f"        kw::product<{shape}>(",
-        f"            {p.m}, {p.n}, {p.k}, {rank}, {count},",
-        f"            panels + {team} * {b.panel_floats}, rows_ + rank * {b.row_floats},",
+        f"            {m0}, {m1}, {n0}, {n1}, {p.k}, {p.n},",
+        f"            panels + rank * {b.panel_floats}, rows_ + rank * {b.row_floats},",
         f"            sums + {team} * {p.m * p.n},",
         "            [&](int64_t i, int64_t n, int64_t k0, int64_t kn, float* out) __attribute__((always_inline)) {",
         *left_lines(p.left, b.mr),

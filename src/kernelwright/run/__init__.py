@@ -341,13 +341,11 @@ def _origin_of(best: Candidate | None) -> tuple[str, ...]:
     """Returns what a candidate gains by algebra and by leaving work out, which is told apart from kernels' gains."""
     if best is None or not best.rewrites:
         return ()
-    said = (f"the program was rewritten before it became kernels: {', '.join(best.rewrites)}",)
+    said = [f"the program was rewritten before it became kernels: {', '.join(best.rewrites)}"]
     if best.independent:
         names = ", ".join(best.independent)
-        said += (
-            f"no output depends on {names} while all numbers are finite: the gain is work left out, not done faster",
-        )
-    return said
+        said.append(f"no output depends on {names} while all numbers are finite: the gain is work left out")
+    return tuple(said)
 
 
 def _notes_of(record: Record | None) -> tuple[str, ...]:
