@@ -54,6 +54,30 @@ class Windows:
     dilation: tuple[int, ...]
     transposed: bool = False
 
+    @property
+    def spreads(self) -> bool:
+        """True where windows reach beyond the input, or between its elements."""
+        return self.transposed or any(self.padding)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Sizes of the field that windows move over: of the input itself, or of what it is spread out to."""
+        if not self.spreads:
+            return self.size
+        reach = [step * (taps - 1) for step, taps in zip(self.dilation, self.kernel, strict=True)]
+        moves = [1] * len(self.out) if self.transposed else self.stride
+        return tuple((n - 1) * move + more + 1 for n, move, more in zip(self.out, moves, reach, strict=True))
+
+    def scale(self, axis: int) -> int:
+        """Returns how far apart neighbours of the input lie in the field."""
+        return self.stride[axis] if self.transposed else 1
+
+    def lead(self, axis: int) -> int:
+        """Returns where the input's first element lies in the field; negative where it is cut off."""
+        if self.transposed:
+            return self.dilation[axis] * (self.kernel[axis] - 1) - self.padding[axis]
+        return self.padding[axis]
+
 
 @value
 class Product:
@@ -143,11 +167,13 @@ def whole_each(product: Product, blocks: Blocks) -> bool:
     return product.batches >= FEW_PRODUCTS * blocks.threads
 
 
-def scratch_floats(product: Product, blocks: Blocks) -> tuple[int, int, int]:
-    """Returns the floats of scratch memory that a product needs: column panels, row panels, sums between blocks."""
+def scratch_floats(product: Product, blocks: Blocks) -> tuple[int, int, int, int]:
+    """Returns a product's floats of scratch memory: column panels, row panels, sums between blocks, spread images."""
     each = blocks.threads if whole_each(product, blocks) else 1
     sums = each * product.m * product.n if product.k > blocks.kc else 0
-    return blocks.threads * blocks.panel_floats, blocks.threads * blocks.row_floats, sums
+    w = product.right
+    field = w.channels * prod(w.extents) if isinstance(w, Windows) and w.spreads else 0
+    return blocks.threads * blocks.panel_floats, blocks.threads * blocks.row_floats, sums, blocks.threads * field
 
 
 def grid(product: Product, blocks: Blocks) -> tuple[int, int]:
@@ -173,7 +199,13 @@ def function(symbol: str, product: Product, blocks: Blocks, ctypes: dict[str, st
         ctypes: the element's C type of each buffer that is read.
     """
     parameters = [f"const {ctypes[name]}* __restrict__ {pointer(name)}" for name in product.reads()]
-    parameters += [f"float* __restrict__ {pointer(product.out)}", "float* panels", "float* rows_", "float* sums"]
+    parameters += [
+        f"float* __restrict__ {pointer(product.out)}",
+        "float* panels",
+        "float* rows_",
+        "float* sums",
+        "float* spread",
+    ]
     b, p = blocks, product
     each = whole_each(p, b)
     tall, wide = (1, 1) if each else grid(p, b)
@@ -249,42 +281,73 @@ def right_lines(p: Product, b: Blocks) -> list[str]:
 
 
 def window_lines(p: Product, w: Windows, head: str, width: int) -> list[str]:
-    """Returns the lines that copy a panel of windows: for each weight's place, the inputs that it meets."""
-    rank = len(w.out)
-    lines = [
-        f"        const float* image = {pointer(w.base)} + b * {w.channels * prod(w.size)};",
-        f"{head}",
-        f"            int32_t at[{width}][{rank}];  // the first input place of each column's window",
-        f"            for (int64_t c = 0; c < {width}; ++c) {{ int64_t o = j + c;",
-    ]
-    for d in reversed(range(rank)):
-        place = f"o % {w.out[d]}"
-        start = f"{place} + {w.padding[d]}" if w.transposed else f"{place} * {w.stride[d]} - {w.padding[d]}"
-        lines.append(f"                at[c][{d}] = int32_t({start}); o /= {w.out[d]};")
-    lines += ["            }", "            for (int64_t k = 0; k < kn; ++k) {", "                int64_t q = k0 + k;"]
-    for d in reversed(range(rank)):
-        lines.append(
-            f"                const int32_t d{d} = int32_t(q % {w.kernel[d]}) * {w.dilation[d]}; q /= {w.kernel[d]};"
-        )
-    lines.append(f"                const float* plane = image + q * {prod(w.size)};")
+    """Returns the lines that copy a panel of windows: for each weight's place, the inputs that it meets.
+
+    An input with a border, or with zeros between its elements as transposed convolutions have them, is spread out once
+    for each image, so that no window has to look where it ends.
+    """
+    rank, extents = len(w.out), w.extents
+    lines = [f"        const float* image = {pointer(w.base)} + b * {w.channels * prod(w.size)};"]
+    lines += spread_lines(w) if w.spreads else []
     lines += [
-        f"                for (int64_t c = 0; c < {width}; ++c) {{",
-        *(f"                    int32_t p{d} = at[c][{d}] {'-' if w.transposed else '+'} d{d};" for d in range(rank)),
-        "                    bool in = c < n;",
+        head,
+        f"            int32_t at[{width}];  // where each column's window begins",
+        "            bool run = true;",
+        f"            for (int64_t c = 0; c < {width}; ++c) {{",
+        "                int64_t o = j + (c < n ? c : n - 1), place = 0;",
     ]
-    for d in range(rank):
-        if w.transposed and w.stride[d] > 1:
-            lines.append(
-                f"                    in = in && p{d} >= 0 && p{d} % {w.stride[d]} == 0; p{d} /= {w.stride[d]};"
-            )
-        lines.append(f"                    in = in && uint32_t(p{d}) < {w.size[d]}u;")
-    flat = "p0"
-    for d in range(1, rank):
-        flat = f"({flat}) * {w.size[d]} + p{d}"
+    step = 1
+    for d in reversed(range(rank)):
+        stride = 1 if w.transposed else w.stride[d]
+        lines.append(f"                place += o % {w.out[d]} * {stride * step}; o /= {w.out[d]};")
+        step *= extents[d]
     lines += [
-        f"                    out[k * {width} + c] = in ? plane[{flat}] : 0.0f;",
-        "                }",
+        "                at[c] = int32_t(place); run = run && at[c] == at[0] + c;",
+        "            }",
+        "            for (int64_t k = 0; k < kn; ++k) {",
+        "                int64_t q = k0 + k, tap = 0;",
+    ]
+    step = 1
+    for d in reversed(range(rank)):
+        place = f"{w.kernel[d] - 1} - q % {w.kernel[d]}" if w.transposed else f"q % {w.kernel[d]}"
+        lines.append(f"                tap += ({place}) * {w.dilation[d] * step}; q /= {w.kernel[d]};")
+        step *= extents[d]
+    lines += [
+        f"                const float* from = image + q * {prod(extents)} + tap;",
+        f"                if (run) for (int v = 0; v < {width}; v += L)",
+        f"                    kw::store(out + k * {width} + v, kw::load<float, L>(from + at[0] + v));",
+        f"                else for (int c = 0; c < {width}; ++c) out[k * {width} + c] = from[at[c]];",
         "            } };",
+    ]
+    return lines
+
+
+def spread_lines(w: Windows) -> list[str]:
+    """Returns the lines that spread one image out over a field of zeros; `image` is that field afterwards."""
+    rank, extents = len(w.out), w.extents
+    field = w.channels * prod(extents)
+    lines = [
+        f"        float* field = spread + rank * {field};",
+        f"        __builtin_memset(field, 0, {4 * field});",
+        f"        for (int64_t r = 0; r < {w.channels * prod(w.size[:-1])}; ++r) {{",
+        "            int64_t q = r, row = 0; bool in = true;",
+    ]
+    step = extents[-1]
+    for d in reversed(range(rank - 1)):
+        lines.append(
+            f"            {{ const int64_t u = q % {w.size[d]} * {w.scale(d)} + {w.lead(d)}; q /= {w.size[d]};"
+        )
+        lines.append(f"              in = in && uint64_t(u) < {extents[d]}; row += u * {step}; }}")
+        step *= extents[d]
+    last = rank - 1
+    low = max(0, -(w.lead(last) // w.scale(last)))
+    high = min(w.size[last], -(-(extents[last] - w.lead(last)) // w.scale(last)))
+    lines += [
+        f"            float* to = field + q * {prod(extents)} + row + {w.lead(last)};",
+        f"            if (in) for (int64_t i = {low}; i < {high}; ++i)",
+        f"                to[i * {w.scale(last)}] = image[r * {w.size[last]} + i];",
+        "        }",
+        "        image = field;",
     ]
     return lines
 

@@ -55,7 +55,7 @@ from kernelwright.types import (
 )
 
 READERS = {**loops.READERS, **INSIDE}
-SCRATCH = ("scratch_columns", "scratch_rows", "scratch_sums")
+SCRATCH = ("scratch_columns", "scratch_rows", "scratch_sums", "scratch_spread")
 
 
 @dataclass(frozen=True)
