@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -138,6 +139,15 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert made == ["level1/2_relu", "level1/10_gelu"]
     assert [r.task for r in found] == ["level1/2_relu", "level1/10_gelu"]
     assert said == [(2, 2)]
+
+
+def test_an_interrupted_search_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    todo = tasks.kernelbench(clone(tmp_path), levels=(2,), only="sums")
+    monkeypatch.setattr(running, "usable", lambda *_: ("task.py", None, False, 0))
+    monkeypatch.setattr("kernelwright.api.optimize", lambda *_, **__: SimpleNamespace(stopped="interrupted"))
+    with pytest.raises(KeyboardInterrupt):
+        running.run(todo, tmp_path / "out", running.Settings(admit=False))
+    assert rows.read(tmp_path / "out" / "results.jsonl") == ()
 
 
 def test_a_task_that_cannot_be_used_is_a_row_of_the_page(tmp_path: Path) -> None:

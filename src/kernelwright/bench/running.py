@@ -123,6 +123,9 @@ def one(task: Task, folder: Path, settings: Settings) -> Row:
             out=home,
             seed=settings.seed,
         )
+        if result.stopped == "interrupted":
+            # An unfinished search is no result: the same command goes on with this task.
+            raise KeyboardInterrupt
         return row(*of_result(result), **about, **gains(result, captured))
     except UserError as error:
         return row("unusable", str(error), **about)

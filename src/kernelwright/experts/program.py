@@ -18,7 +18,7 @@ from kernelwright.experts import tensors as t
 from kernelwright.experts.emit import Settings, buffer_type
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.kernel import CTYPES, pointer
-from kernelwright.experts.partition import LoopStep, Partition, cut
+from kernelwright.experts.partition import PRODUCTS, LoopStep, Partition, cut
 from kernelwright.experts.products import (
     Blocks,
     Product,
@@ -92,7 +92,8 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
             found.append(template(problem, target, made, name=name, version=version, fallback=fallback))  # type: ignore[arg-type]
     if found:
         return tuple(found)
-    return written if isinstance(written, Refusal) else None
+    # Without products the loop expert has said the same already.
+    return written if isinstance(written, Refusal) and any(node.op in PRODUCTS for node in graph.nodes) else None
 
 
 def program_of(problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset()) -> Program | Refusal:
