@@ -34,9 +34,9 @@ from kernelwright.types import digest
 def verify_command(record: str, policy: str | None, folders: tuple[Path, ...], as_json: bool) -> None:
     """Judge a stored RECORD again, here, and say whether it holds.
 
-    RECORD is the best folder that `optimize` wrote, its evidence.json, or the digest of a record or candidate (six
-    digits are enough). The verdict must come out again everywhere; the speedups where machine, tools and policy are
-    those of the record, within both intervals and the noise. Exit status 0: it holds, 1: it does not.
+    RECORD is a folder that `optimize` wrote (best or runner-up), its evidence.json, or the digest of a record or
+    candidate (six digits are enough). The verdict must come out again everywhere; the speedups where machine, tools
+    and policy are those of the record, within both intervals and the noise. Exit status 0: it holds, 1: it does not.
     """
     remembered = recollect(record, folders=folders)
     with Progress(err) as progress:

@@ -186,6 +186,8 @@ class Judge:
     def _run_checker(
         self, candidate: Candidate, checker: str, artifact: Artifact | Failure, program: str, policy: Policy
     ) -> Check | str:
+        if self._on_event:
+            self._on_event({"memory checker": checker})
         if isinstance(artifact, Failure):
             text = f"it does not build with the checker: {artifact.message}"
             return Check(name=checker, passed=False, evidence=text)

@@ -148,6 +148,7 @@ class _Examination:
         runner.perturb(0)
         estimate_us = self._estimate_us(runner)
         baselines = self._unhurried(lambda: session.ready_baselines(self.policy))
+        session.say({"state": f"timing {self.policy.rounds} rounds"})
         samples, fault = timing.run_rounds(
             self.policy,
             slots=self.slots,

@@ -61,6 +61,7 @@ class Session:
         self._baselines: dict[str, Baseline | Unavailable] = {}
         self._shapes: tuple[Shape, ...] = ()
         self._weaknesses: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
+        self.say({"state": "drawing inputs"})
         self._refresher = self._make_refresher()
         self._refresher.mixer.active = self._accepts_mixed()
         self._refresher.wild = self._stands_wild()
@@ -72,11 +73,16 @@ class Session:
         assert given is not None
         self.profiles = integrity.profiles_of([given.bounds])
 
+    def say(self, news: dict[str, object]) -> None:
+        """Reports what begins now."""
+        self._emit(news)
+
     def _seed(self, *what: object) -> int:
         return self.draws.seed(*what)
 
     def draw(self, family: str, number: int) -> Draw | None:
         """Returns a draw of a family, None where the family does not apply (see `notes`)."""
+        self.say({"family": family, "draw": number})
         return self.draws.draw(family, number)
 
     def notes(self, policy: Policy) -> tuple[str, ...]:
@@ -184,7 +190,6 @@ class Session:
         for number in range(policy.draws):
             for family in policy.families:
                 if not self.draws.kept(family, number):
-                    self._emit({"family": family, "draw": number})
                     self.draw(family, number)
                     if not self.draws.kept(family, number):
                         break  # memory is full: the rest is made for each candidate
@@ -200,6 +205,7 @@ class Session:
 
     def measure_baselines(self, policy: Policy) -> tuple[Measurement, ...]:
         """Returns the baselines' times, without a candidate."""
+        self.say({"state": f"timing {policy.rounds} rounds"})
         samples, _ = timing.run_rounds(
             policy,
             slots=self.slots,

@@ -24,6 +24,7 @@ from kernelwright.run.result import (
     Stopped,
     amount,
     best_baseline,
+    busy_note,
     counted,
     ordered,
     verdict_of,
@@ -54,8 +55,6 @@ __all__ = ["BUILT_IN", "Event", "Parts", "Result", "Row", "judge_candidate", "op
 FINALISTS = 3
 TUNE_LIMITS = (24, 64)
 """Least and most proposals that `tune` may make."""
-BUSY_NOISE = 0.1
-"""An A/A noise from which a note says that the machine was busy; 1 to 5 % is usual on two idle cores."""
 PROPOSALS_PER_S = 0.7
 """Proposals that `tune` plans for in a second of budget: what building and judging took on two cores."""
 
@@ -331,7 +330,7 @@ class _Optimisation:
             return "undecided", f"{began}; {so_far}; {goes_on} goes on from here"
         reason = f"none of {amount(len(rows), 'candidate')} passed the judge" if rows else "nothing could be proposed"
         if not rows and refusals:
-            reason += f" ({refusals[0].subject}: {refusals[0].reason})"
+            reason += f" ({refusals[0].text})"
         if quickest is None:
             return "baseline", f"{reason}; no time of a baseline is known"
         return "baseline", f"{reason}; {quickest.contender} is the fastest there is, at {quickest.median_us:.1f} µs"
@@ -351,11 +350,9 @@ def _origin_of(best: Candidate | None) -> tuple[str, ...]:
 def _notes_of(record: Record | None) -> tuple[str, ...]:
     if record is None or not isinstance(record.outcome, Judgement):
         return ()
-    noise = record.outcome.noise or 0.0
-    if noise <= BUSY_NOISE:
-        return record.outcome.notes
-    busy = f"the machine was busy while the report was timed (noise {100 * noise:.0f} %): small wins are lost in it"
-    return (*record.outcome.notes, f"{busy}; the same search on an idle machine would tell more (another --out)")
+    busy = busy_note(record)
+    advice = "an idle machine would tell more: search again there, with another --out"
+    return (*record.outcome.notes, f"{busy}; {advice}") if busy else record.outcome.notes
 
 
 def _baselines_of(record: Record | None) -> tuple[Measurement, ...]:
