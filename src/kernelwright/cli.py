@@ -24,9 +24,14 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright import analysis, api, capture, codec, doctor, environment, experts, languages, problems, report, run
+from kernelwright.commands.ablate import ablate_command
+from kernelwright.commands.authors import author_options, authors_of
 from kernelwright.commands.bench import bench_command
+from kernelwright.commands.export import export_command
+from kernelwright.commands.mcp import mcp_command, skill_command
 from kernelwright.commands.mutate import mutate_command
 from kernelwright.commands.options import Seconds, err, out, source_options
+from kernelwright.commands.replay import replay_command
 from kernelwright.commands.selftest import selftest_command
 from kernelwright.commands.verify import verify_command
 from kernelwright.console import Progress, admission_table, answer_tables, contender_table, graph_text
@@ -72,22 +77,26 @@ def cli(debug: bool) -> None:
     "--out", "folder", type=click.Path(path_type=Path), help="Where results go  [default: kernelwright-out/NAME]"
 )
 @click.option("--seed", type=click.IntRange(0), help="Fixes what is proposed; the default goes on from the last run.")
+@author_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def optimize(
     source: str, options: dict[str, Any], device: str, budget: float, folder: Path | None, seed: int | None,
-    as_json: bool,
+    authoring: dict[str, Any], as_json: bool,
 ) -> None:  # fmt: skip
     """Find the fastest kernel for SOURCE that survives the judge.
 
     SOURCE is a built-in problem's name (see `kernelwright problems`), a Python file that defines Model, get_inputs
     and get_init_inputs, or file.py:function with one --input for each argument.
 
+    With --model or --author-command kernels are also written by language models, with what the experts found as seeds.
+
     Ctrl-C keeps everything judged so far; the same command goes on from there.
     """
+    authors = authors_of(authoring, device)
     with Progress(err, budget_s=budget) as progress:
         result = api.optimize(
-            source, device=device, budget_s=budget, out=folder, seed=seed, on_step=progress.step,
-            on_event=progress.event, **options,
+            source, device=device, budget_s=budget, out=folder, seed=seed, authors=authors,
+            on_step=progress.step, on_event=progress.event, **options,
         )  # fmt: skip
     folder = folder or Path("kernelwright-out") / result.problem.name
     _give(result, folder, as_json=as_json)
@@ -297,7 +306,10 @@ def analyze_command(
         out.print(f"ncu [{rule.name}] {rule.kernel}: {gain}{rule.text}", markup=False, soft_wrap=True)
 
 
-for command in (bench_command, mutate_command, selftest_command, verify_command):
+for command in (
+    ablate_command, bench_command, export_command, mcp_command, mutate_command, replay_command, selftest_command,
+    skill_command, verify_command,
+):  # fmt: skip
     cli.add_command(command)
 
 

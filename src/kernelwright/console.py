@@ -29,7 +29,7 @@ from kernelwright.run.result import Event, Result, amount
 NARROW = 100
 """Columns below which the tables leave out what does not fit; the page has everything."""
 RECENT = 6
-STATUS_KINDS = {"start", "prepare", "batch", "stage"}
+STATUS_KINDS = {"start", "prepare", "batch", "stage", "author"}
 """Events that say what is going on from now on."""
 QUIET_KINDS = {"batch", "judge", "best", "end"}
 """Events that only a terminal shows: what is going on, and what another line says already."""

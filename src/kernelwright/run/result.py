@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
+from kernelwright.run.authoring.spending import Spending
 from kernelwright.search.speed import speed
 from kernelwright.types import (
     Candidate,
@@ -24,9 +25,10 @@ from kernelwright.types import (
     value,
 )
 
-EventKind = Literal["start", "prepare", "batch", "judged", "found", "best", "stage", "judge", "end"]
+EventKind = Literal["start", "prepare", "batch", "judged", "found", "best", "stage", "judge", "author", "end"]
 Answer = Literal["kernel", "baseline", "undecided"]
-Stopped = Literal["finished", "budget", "interrupted"]
+Stopped = Literal["finished", "budget", "interrupted", "paused"]
+"""paused: no author could be had; the same command goes on from there."""
 Standing = Literal["faster", "slower", "tie"]
 BUSY_NOISE = 0.1
 """An A/A noise from which a note says that the machine was busy; 1 to 5 % is usual on two idle cores."""
@@ -39,7 +41,7 @@ class Event:
     kind: EventKind
     """start, prepare (what all candidates share; no budget passes until the next batch), batch (about to be
     judged), judged (new record), found (record from the store), best (a new fastest), stage (the final
-    stages), judge (the judge's own news), end."""
+    stages), judge (the judge's own news), author (calls of models and what they cost), end."""
     text: str
     """One line, complete in itself."""
     elapsed_s: float
@@ -110,6 +112,8 @@ class Result:
     stopped: Stopped
     seconds: float
     notes: tuple[str, ...] = ()
+    spending: Spending | None = None
+    """On authors, where there were any."""
 
 
 def outcome_name(record: Record) -> str:
