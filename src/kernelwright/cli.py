@@ -26,6 +26,7 @@ from rich.text import Text
 from kernelwright import analysis, api, capture, codec, doctor, environment, experts, languages, problems, report, run
 from kernelwright.commands.ablate import ablate_command
 from kernelwright.commands.authors import author_options, authors_of
+from kernelwright.commands.bench import bench_command
 from kernelwright.commands.export import export_command
 from kernelwright.commands.mcp import mcp_command, skill_command
 from kernelwright.commands.mutate import mutate_command
@@ -306,8 +307,8 @@ def analyze_command(
 
 
 for command in (
-    ablate_command, export_command, mcp_command, mutate_command, replay_command, selftest_command, skill_command,
-    verify_command,
+    ablate_command, bench_command, export_command, mcp_command, mutate_command, replay_command, selftest_command,
+    skill_command, verify_command,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -188,6 +188,10 @@ class Candidate:
     """The schedule parameters that made the sources, where a template did."""
     parents: tuple[str, ...] = note(default=())
     """Digests of the candidates that this one came from."""
+    rewrites: tuple[str, ...] = note(default=())
+    """Rules that changed the program before it became kernels: what they gain is no kernel's merit."""
+    independent: tuple[str, ...] = note(default=())
+    """Tensors that the reference reads and no answer of this candidate depends on: work left out, not made faster."""
 
     @property
     def witnessed(self) -> bool:

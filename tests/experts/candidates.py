@@ -241,13 +241,15 @@ def refusal(reference: object, *inputs: torch.Tensor) -> str:
     return f"{found.subject}: {found.reason}"
 
 
-def check(folder: Path, traced: Traced, *more: tuple[torch.Tensor, ...], others: int = 1) -> tuple[Candidate, ...]:
+def check(
+    folder: Path, traced: Traced, *more: tuple[torch.Tensor, ...], others: int = 1, template: Template | None = None
+) -> tuple[Candidate, ...]:
     """Checks the default schedule and others on the traced inputs and on more; each must also repeat its bits.
 
     Returns:
         the candidates, for further checks of their text.
     """
-    candidates = emitted(only(traced), others=others)
+    candidates = emitted(template or only(traced), others=others)
     libraries = build(folder, candidates)
     for inputs in (traced.inputs, *more):
         own, truth = traced.run(*inputs), traced.truth(*inputs)

@@ -13,7 +13,10 @@ from kernelwright.experts.protocol import Expert, Proposals
 from kernelwright.graph import Graph
 from kernelwright.types import Problem, Refusal, Target, Template
 
-EXPERTS = {"cpu": ("loops", "window", "attention", "topk", "bag"), "cuda": ("gpu.cuda", "gpu.triton", "gpu.cutile")}
+EXPERTS = {
+    "cpu": ("loops", "window", "attention", "topk", "bag", "program"),
+    "cuda": ("gpu.cuda", "gpu.triton", "gpu.cutile"),
+}
 """Modules of this package by the target's kind, in the order in which they are asked."""
 MOST_NODES = 400
 """Operators of the largest graph that is tried: the loop expert's time grows with the cube of it (160 layer norms

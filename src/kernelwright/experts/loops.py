@@ -6,6 +6,7 @@ Does not cover: products of matrices, convolutions, sorting, and whatever else h
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 from kernelwright.experts import tensors as t
@@ -14,7 +15,7 @@ from kernelwright.experts.expression import CTYPES
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.print import buffer_name
 from kernelwright.experts.protocol import Answer
-from kernelwright.experts.read import POINTWISE, Unreadable, read_graph
+from kernelwright.experts.read import POINTWISE, Read, Unreadable, read_graph
 from kernelwright.experts.read_folds import FOLDS
 from kernelwright.experts.read_views import VIEWS
 from kernelwright.experts.reuse import below
@@ -67,7 +68,7 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     return Template(name="loops", space=space, emit=emit)
 
 
-def nests_of(problem: Problem, graph: Graph) -> list[list[Loops]] | Refusal:
+def nests_of(problem: Problem, graph: Graph, readers: dict[str, Read] = READERS) -> list[list[Loops]] | Refusal:
     """Returns the loop nests of each kernel that computes a graph, or a refusal that names what cannot be done."""
     unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
     if unknown:
@@ -75,7 +76,7 @@ def nests_of(problem: Problem, graph: Graph) -> list[list[Loops]] | Refusal:
     if any(0 in s.shape for s in problem.arguments):
         return Refusal(subject="empty tensors", reason="no expert for tensors without elements")
     try:
-        outputs = read_graph(problem, graph, READERS)
+        outputs = read_graph(problem, graph, readers)
         check_integers(outputs)
         targets = tuple(t.Source(shape=s.shape, dtype=s.dtype, name=s.name) for s in problem.outputs)
         _, kernels = schedule(outputs, targets)
@@ -92,38 +93,57 @@ def check_integers(outputs: tuple[t.Tensor, ...]) -> None:
             raise Unreadable(tensor.dtype, f"no expert for arithmetic in {tensor.dtype}")
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """What loop nests add to a candidate."""
+
+    functions: list[str]
+    steps: list[Step]
+    workspaces: dict[str, Workspace]
+    tables: dict[str, t.Table]
+
+
 def candidate(
     problem: Problem, identity: str, kernels: list[list[Loops]], settings: Settings, point: Point
 ) -> Candidate:
     """Returns the candidate of one point: a function for each kernel, called in order."""
-    known = {spec.name: spec.dtype for spec in problem.arguments}
-    workspaces: dict[str, Workspace] = {}
-    steps: list[Step] = []
-    tables: dict[str, t.Table] = {}
-    functions: list[str] = []
-    for number, boxes in enumerate(kernels):
-        reads, writes = buffers_of(boxes)
-        arguments = []
-        for name, source in {**reads, **writes}.items():
-            if name not in known:
-                size = source.size * SIZES[buffer_type(source.dtype)]
-                workspaces.setdefault(name, Workspace(name=name, size_bytes=-(-size // 64) * 64))
-            kind = "tensor" if name in known else "workspace"
-            arguments.append(Binding(kind=kind, name=name, ctype=buffer_type(source.dtype)))  # type: ignore[arg-type]
-        for loops in boxes:
-            tables |= loops.tables
-        functions.append(function(f"kw_{number}", boxes, settings, reads, writes))
-        steps.append(Step(symbol=f"kw_{number}", arguments=tuple(arguments)))
-    text = "\n".join([header(problem, settings), *map(table, tables.values()), *functions])
+    made = pieces({spec.name for spec in problem.arguments}, kernels, settings, first=0)
+    text = "\n".join([header(problem, settings), *map(table, made.tables.values()), *made.functions])
     return Candidate(
         problem=identity,
         language="cpp",
         sources=(SourceFile(path="kernel.cpp", text=text), simd_header()),
-        plan=LaunchPlan(steps=tuple(steps), workspaces=tuple(workspaces.values())),
+        plan=LaunchPlan(steps=tuple(made.steps), workspaces=tuple(made.workspaces.values())),
         author="expert",
         template="loops",
         point=point,
     )
+
+
+def pieces(known: set[str], kernels: list[list[Loops]], settings: Settings, *, first: int) -> Pieces:
+    """Returns the functions and steps of kernels, the first of them with that number in its name.
+
+    Args:
+        known: names of the problem's tensors; every other buffer is a workspace.
+        kernels: loop nests of each kernel.
+        settings: the point.
+        first: so that several calls can share a source.
+    """
+    made = Pieces([], [], {}, {})
+    for number, boxes in enumerate(kernels, first):
+        reads, writes = buffers_of(boxes)
+        arguments = []
+        for name, source in {**reads, **writes}.items():
+            if name not in known and name in writes:
+                size = source.size * SIZES[buffer_type(source.dtype)]
+                made.workspaces.setdefault(name, Workspace(name=name, size_bytes=-(-size // 64) * 64))
+            kind = "tensor" if name in known else "workspace"
+            arguments.append(Binding(kind=kind, name=name, ctype=buffer_type(source.dtype)))  # type: ignore[arg-type]
+        for loops in boxes:
+            made.tables.update(loops.tables)
+        made.functions.append(function(f"kw_{number}", boxes, settings, reads, writes))
+        made.steps.append(Step(symbol=f"kw_{number}", arguments=tuple(arguments)))
+    return made
 
 
 def header(problem: Problem, settings: Settings) -> str:

@@ -335,7 +335,7 @@ class _Optimisation:
             found=session.found,
             stopped=self._stopped,
             seconds=session.elapsed_s,
-            notes=notes + _notes_of(self._report) + self._notes_of_authors(rows),
+            notes=notes + _origin_of(self._best) + _notes_of(self._report) + self._notes_of_authors(rows),
             spending=self._staff.ledger.spending if self._staff else None,
         )
 
@@ -367,6 +367,17 @@ class _Optimisation:
         if quickest is None:
             return "baseline", f"{reason}; no time of a baseline is known"
         return "baseline", f"{reason}; {quickest.contender} is the fastest there is, at {quickest.median_us:.1f} µs"
+
+
+def _origin_of(best: Candidate | None) -> tuple[str, ...]:
+    """Returns what a candidate gains by algebra and by leaving work out, which is told apart from kernels' gains."""
+    if best is None or not best.rewrites:
+        return ()
+    said = [f"the program was rewritten before it became kernels: {', '.join(best.rewrites)}"]
+    if best.independent:
+        names = ", ".join(best.independent)
+        said.append(f"no output depends on {names} while all numbers are finite: the gain is work left out")
+    return tuple(said)
 
 
 def _notes_of(record: Record | None) -> tuple[str, ...]:
