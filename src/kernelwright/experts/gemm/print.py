@@ -103,7 +103,12 @@ def _constants(product: Product, schedule: Schedule, architecture: str) -> list[
 
 def _hopper_constants(product: Product, s: Hopper) -> tuple[dict[str, bool], dict[str, int]]:
     up, down = rules.REGISTERS[s.consumers]
-    flags = {"PINGPONG": s.pingpong, "SWAP": s.swap, "BOX_STORE": s.box_store, **dict(zip(("X_K", "Y_K"), _along_k(product, s), strict=True))}
+    flags = {
+        "PINGPONG": s.pingpong,
+        "SWAP": s.swap,
+        "BOX_STORE": s.box_store,
+        **dict(zip(("X_K", "Y_K"), _along_k(product, s), strict=True)),
+    }
     numbers = {
         "BM": s.bm, "BN": s.bn, "STAGES": s.stages, "CONSUMERS": s.consumers, "CLUSTER_M": s.cluster_m,
         "CLUSTER_N": s.cluster_n, "STORE_BUFFERS": s.store_buffers, "CHUNK": rules.chunk_of(s), "UP": up, "DOWN": down,
@@ -167,8 +172,16 @@ def _kernels(product: Product, schedule: Schedule) -> str:
     parameters = ", ".join(heads[name] for name in names)
     if isinstance(schedule, Hopper):
         out = "&out_map" if schedule.box_store else "nullptr"
-        ends = _ends(product, parts=_parts(schedule) > 1, storing=_parts(schedule) == 1 and not schedule.box_store, epilogue=_parts(schedule) == 1)
-        body, least = f"hopper_product(&x_map, &y_map, {out}, {sizes}, {ends})", f", {rules.blocks_per_multiprocessor(schedule, product)}"
+        ends = _ends(
+            product,
+            parts=_parts(schedule) > 1,
+            storing=_parts(schedule) == 1 and not schedule.box_store,
+            epilogue=_parts(schedule) == 1,
+        )
+        body, least = (
+            f"hopper_product(&x_map, &y_map, {out}, {sizes}, {ends})",
+            f", {rules.blocks_per_multiprocessor(schedule, product)}",
+        )
     else:
         body, least = f"{type(schedule).__name__.lower()}_product(a, b, {sizes}, {whole})", ""
     text = (
@@ -208,9 +221,7 @@ def plan_of(product: Product, schedule: Schedule, multiprocessors: int = rules.M
         outputs = product.batch * product.m * product.n
         workspaces = (Workspace(name="parts", size_bytes=4 * parts * outputs),)
         each = ADDING_THREADS * (4 if rules.step_of(product.n) >= 4 else 1)
-        adding = Launch(
-            grid=(-(-outputs // each), 1, 1), block=(ADDING_THREADS, 1, 1), programmatic=schedule.early
-        )
+        adding = Launch(grid=(-(-outputs // each), 1, 1), block=(ADDING_THREADS, 1, 1), programmatic=schedule.early)
         steps.append(Step(symbol=ADDING, arguments=_adding_bindings(product), launch=adding))
     maps = tensor_maps(product, schedule) if isinstance(schedule, Hopper) else ()
     return LaunchPlan(steps=tuple(steps), workspaces=workspaces, tensor_maps=maps)

@@ -75,7 +75,9 @@ class Emulated:
 def buffer_names(candidate: Candidate) -> tuple[str, ...]:
     """Returns the tensors and workspaces that a plan uses, in the order of their first use."""
     maps = {m.name: m.of for m in candidate.plan.tensor_maps}
-    bound = [b for step in candidate.plan.steps for b in step.arguments if b.kind in ("tensor", "workspace", "tensor_map")]
+    bound = [
+        b for step in candidate.plan.steps for b in step.arguments if b.kind in ("tensor", "workspace", "tensor_map")
+    ]
     return tuple(dict.fromkeys(maps.get(b.name, b.name) if b.kind == "tensor_map" else b.name for b in bound))
 
 
