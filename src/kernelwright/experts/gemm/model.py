@@ -31,13 +31,13 @@ class Rates:
     """Starting and meeting as a cluster."""
     memory_bytes: float = 4.3e6
     """Of device memory, measured."""
-    cache_bytes: float = 7.5e6
+    cache_bytes: float = 8.5e6
     """Of the second-level cache, all multiprocessors together."""
     one_bytes: float = 1.0e5
     """That one multiprocessor can take in."""
     cache_size: int = 50 << 20
-    fma: float = 2048 * 1.7e3
-    """Half-precision multiply-adds of one multiprocessor by wgmma at the clock of a loaded card (1.7 GHz)."""
+    fma: float = 2048 * 1.5e3
+    """Half-precision multiply-adds of one multiprocessor by wgmma at the clock of a loaded card (1.5 GHz)."""
     old_fma: float = 1270 * 1.7e3
     """The same by mma.sync with enough warps."""
     float_fma: float = 100 * 1.7e3
@@ -109,7 +109,7 @@ def _stages(schedule: Schedule) -> int:
 def _bytes_of_step(schedule: Schedule, product: Product, step: int) -> float:
     """What a block takes in for one step; a multicast tile arrives once but is asked for by one block."""
     if isinstance(schedule, Hopper):
-        return 2.0 * step * (schedule.bm / (1 + 0.6 * (schedule.cluster_n - 1)) + schedule.bn / (1 + 0.6 * (schedule.cluster_m - 1)))
+        return 2.0 * step * (schedule.bm / (1 + 0.9 * (schedule.cluster_n - 1)) + schedule.bn / (1 + 0.9 * (schedule.cluster_m - 1)))
     rows, columns = rules.tile_of(schedule, product)
     aligned = product.k % 8 == 0 and (product.layout == "nk" or product.n % 8 == 0)
     return 2.0 * step * (rows + columns) * (1.0 if aligned else 3.0)

@@ -19,8 +19,8 @@ MULTIPROCESSORS = 132
 """Of an H100 or H200 (SXM), where nothing else is said."""
 HOPPER_BK = 64
 MOST_CLUSTER = 8
-MOST_SUMS = {1: 192, 2: 192, 3: 128}
-"""Accumulators of one thread, by consuming warpgroups: what is left of 255, 232 or 160 registers for addresses."""
+MOST_SUMS = {1: 128, 2: 160, 3: 80}
+"""Accumulators of one thread, by consuming warpgroups: with more the compiler spills (the compile ring looks)."""
 REGISTERS = {1: (0, 0), 2: (232, 40), 3: (160, 32)}
 """What consumers take and the producer keeps; with one consumer nothing has to move."""
 PAD = 4

@@ -22,7 +22,8 @@ KW_DEVICE int place_in(int row, int piece) {
 template <int ROWS, int COLUMNS, int STEP>
 KW_DEVICE void copy_tile(unsigned char* to, const Element* from, int row0, int column0, int rows, int columns) {
   constexpr int ACROSS = COLUMNS / STEP, ALL = ROWS * ACROSS;
-#pragma unroll
+  constexpr int TOGETHER = STEP == 1 ? 4 : 16;  // single elements pass through registers
+#pragma unroll TOGETHER
   for (int first = 0; first < ALL; first += THREADS) {
     const int i = first + int(threadIdx.x);
     if (ALL % THREADS && i >= ALL) break;
