@@ -86,7 +86,9 @@ def both(product: Product, schedules: tuple[Schedule, ...]) -> list[Point]:
     points = []
     for schedule in schedules:
         for layout in ("nk", "kn"):
-            fitting = replace(schedule, columns=64, warps_k=1) if isinstance(schedule, Dot) and layout == "kn" else schedule
+            fitting = (
+                replace(schedule, columns=64, warps_k=1) if isinstance(schedule, Dot) and layout == "kn" else schedule
+            )
             points.append(Point(product=replace(product, layout=layout), schedule=fitting))
     return points
 
@@ -130,21 +132,28 @@ def main() -> int:
     todo = work(given.top)
     points = [point for _, found, _ in todo for point in found]
     binaries = build(
-        points, cuda_target(TARGET), given.binaries, workers=given.workers, told=lambda done, count: print(f"\rcompiled {done} of {count}", end="", file=sys.stderr)
+        points,
+        cuda_target(TARGET),
+        given.binaries,
+        workers=given.workers,
+        told=lambda done, count: print(f"\rcompiled {done} of {count}", end="", file=sys.stderr),
     )
     faults = {point: binary.fault for point, binary in binaries.items() if binary.fault}
     spilling = sum(1 for binary in binaries.values() if binary.spill_bytes)
-    print(f"\n{len(points)} points, {len({b.path for b in binaries.values()})} binaries, {len(faults)} refused, {spilling} spill; {time.monotonic() - begun:.0f} s")
+    print(
+        f"\n{len(points)} points, {len({b.path for b in binaries.values()})} binaries, {len(faults)} refused, {spilling} spill; {time.monotonic() - begun:.0f} s"
+    )
     for point, fault in faults.items():
         print(f"refused: {point.product.layout} {spell(point.schedule)}: {fault[:200]}")
     return 0 if given.prepare else measure(todo, binaries, given.out, begun + given.limit)
 
 
-def measure(todo: list[tuple[Product, list[Point], bool]], binaries: dict[Point, Binary], out: Path, until: float) -> int:
+def measure(
+    todo: list[tuple[Product, list[Point], bool]], binaries: dict[Point, Binary], out: Path, until: float
+) -> int:
     out.mkdir(parents=True, exist_ok=True)
     lines, kept, failures = [], [], 0
-    log = (out / "log.txt").open("a")
-    with Measuring() as measuring:
+    with (out / "log.txt").open("a") as log, Measuring() as measuring:
         print(measuring.device, flush=True)
         for product, points, library in todo:
             if time.monotonic() > until:

@@ -62,7 +62,8 @@ def changed(given: Candidate, file: str, old: str, new: str) -> Candidate:
     """The candidate with a bug in one of its files."""
     assert sum(old in source.text for source in given.sources if source.path == file) == 1, old
     sources = tuple(
-        replace(source, text=source.text.replace(old, new)) if source.path == file else source for source in given.sources
+        replace(source, text=source.text.replace(old, new)) if source.path == file else source
+        for source in given.sources
     )
     return replace(given, sources=sources)
 

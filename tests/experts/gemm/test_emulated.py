@@ -49,7 +49,11 @@ BUGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("product", "schedule"), [*HOPPER, *WARPS, *DOT], ids=lambda x: spell(x).replace(" ", "-") if not isinstance(x, Product) else x.layout)
+@pytest.mark.parametrize(
+    ("product", "schedule"),
+    [*HOPPER, *WARPS, *DOT],
+    ids=lambda x: spell(x).replace(" ", "-") if not isinstance(x, Product) else x.layout,
+)
 def test_kernels_are_exact_on_whole_numbers(product: Product, schedule: Schedule) -> None:
     assert faults(made(product, schedule), operands(product, whole=True), exact=True) == []
 

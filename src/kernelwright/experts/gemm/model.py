@@ -69,7 +69,9 @@ def time_us(schedule: Schedule, product: Product, rates: Rates = H200) -> float:
     between = (0.15 * stored + 0.1) if overlapped else stored + rates.ending_us + rates.latency_us
     total = rates.latency_us + rounds * each + (rounds - 1.0) * between + stored + rates.ending_us
     floor = _memory_us(schedule, product, rates)
-    return rates.launch_us + max(total, floor + rates.latency_us + rates.ending_us) + _joining_us(schedule, product, rates)
+    return (
+        rates.launch_us + max(total, floor + rates.latency_us + rates.ending_us) + _joining_us(schedule, product, rates)
+    )
 
 
 def _rounds(schedule: Schedule, grid: rules.Grid, at_once: int) -> float:
@@ -109,7 +111,11 @@ def _stages(schedule: Schedule) -> int:
 def _bytes_of_step(schedule: Schedule, product: Product, step: int) -> float:
     """What a block takes in for one step; a multicast tile arrives once but is asked for by one block."""
     if isinstance(schedule, Hopper):
-        return 2.0 * step * (schedule.bm / (1 + 0.9 * (schedule.cluster_n - 1)) + schedule.bn / (1 + 0.9 * (schedule.cluster_m - 1)))
+        return (
+            2.0
+            * step
+            * (schedule.bm / (1 + 0.9 * (schedule.cluster_n - 1)) + schedule.bn / (1 + 0.9 * (schedule.cluster_m - 1)))
+        )
     rows, columns = rules.tile_of(schedule, product)
     aligned = product.k % 8 == 0 and (product.layout == "nk" or product.n % 8 == 0)
     return 2.0 * step * (rows + columns) * (1.0 if aligned else 3.0)

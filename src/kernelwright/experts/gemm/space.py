@@ -85,7 +85,9 @@ def _hopper(product: Product) -> Iterator[Hopper]:
             *((tile, False) for tile in COOPERATIVE),
             *((tile, True) for tile in IN_TURN),
         ):
-            basis = Hopper(bm=bm, bn=bn, consumers=consumers, pingpong=pingpong, swap=swap, box_store=product.n % 8 == 0)
+            basis = Hopper(
+                bm=bm, bn=bn, consumers=consumers, pingpong=pingpong, swap=swap, box_store=product.n % 8 == 0
+            )
             if bm > 2 * max(64, product.n if swap else product.m) or bn > 2 * max(8, product.m if swap else product.n):
                 continue
             yield from _spread(basis, product)
@@ -115,7 +117,7 @@ def _warps(product: Product) -> Iterator[Warps]:
         if bm >= 2 * max(16, product.m) or bn >= 2 * max(8, product.n):
             continue
         for bk, warps_k in WARP_STEPS:
-            if bk >= 2 * max(16, product.k) or warps_m * warps_n * warps_k > 16:
+            if bk > max(64, 2 * product.k) or warps_m * warps_n * warps_k > 16:
                 continue
             tiles = product.batch * -(-product.m // bm) * -(-product.n // bn)
             for splits in SPLITS:

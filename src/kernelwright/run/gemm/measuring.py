@@ -57,9 +57,15 @@ class Outcome:
 
 
 class Measuring:
-    """A device worker that is replaced when a kernel kills it. Use from one thread."""
+    """A device worker that is replaced when a kernel kills it. Use from one thread.
 
-    def __init__(self) -> None:
+    Args:
+        module: the worker's module.
+        deadline_s: a worker that takes longer for one product is killed.
+    """
+
+    def __init__(self, module: str = WORKER, *, deadline_s: float = PRODUCT_S) -> None:
+        self._module, self._deadline_s = module, deadline_s
         self._worker: Worker | None = None
         self._doing = ""
         self.device: dict[str, Any] = {}
@@ -80,7 +86,7 @@ class Measuring:
     def _open(self) -> Worker:
         if self._worker is None or not self._worker.alive:
             self.close()
-            self._worker = Worker(WORKER)
+            self._worker = Worker(self._module)
             self.device = dict(self._worker.request("describe", deadline_s=START_S))
         return self._worker
 
@@ -128,7 +134,7 @@ class Measuring:
 
         self._doing = ""
         answer = self._open().request(
-            "measure", deadline_s=PRODUCT_S, on_event=on_event, product=asdict(product), points=tuple(left),
+            "measure", deadline_s=self._deadline_s, on_event=on_event, product=asdict(product), points=tuple(left),
             rounds=rounds, library=library,
         )  # fmt: skip
         if not isinstance(answer, dict):
