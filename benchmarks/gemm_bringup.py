@@ -65,12 +65,36 @@ RIGHT: tuple[tuple[Product, tuple[Schedule, ...]], ...] = (
             Hopper(bm=128, bn=128, pingpong=True, stages=4),
         ),
     ),
-    (Product(m=5, n=1001, k=777), (Warps(bm=16, bn=32, bk=64, warps_m=1), Dot(rows=5, columns=4), Warps(bm=16, bn=16, bk=64, warps_m=1, warps_n=1, splits=4))),
-    (Product(m=4, n=4096, k=4096), (Dot(rows=4, columns=4, warps=4), Dot(rows=4, columns=4, warps=8, warps_k=4), Hopper(bm=64, bn=8, consumers=1, swap=True, stages=8))),
-    (Product(m=256, n=256, k=256, bias=True, activation="gelu"), (Warps(), Hopper(bm=64, bn=64, consumers=1), Hopper(bm=64, bn=64, consumers=1, splits=2, box_store=False, persistent=False))),
+    (
+        Product(m=5, n=1001, k=777),
+        (
+            Warps(bm=16, bn=32, bk=64, warps_m=1),
+            Dot(rows=5, columns=4),
+            Warps(bm=16, bn=16, bk=64, warps_m=1, warps_n=1, splits=4),
+        ),
+    ),
+    (
+        Product(m=4, n=4096, k=4096),
+        (
+            Dot(rows=4, columns=4, warps=4),
+            Dot(rows=4, columns=4, warps=8, warps_k=4),
+            Hopper(bm=64, bn=8, consumers=1, swap=True, stages=8),
+        ),
+    ),
+    (
+        Product(m=256, n=256, k=256, bias=True, activation="gelu"),
+        (
+            Warps(),
+            Hopper(bm=64, bn=64, consumers=1),
+            Hopper(bm=64, bn=64, consumers=1, splits=2, box_store=False, persistent=False),
+        ),
+    ),
     (Product(m=128, n=192, k=256, batch=3, alpha=0.5, beta=2.0), (Warps(), Hopper(bm=128, bn=64))),
-    (Product(m=192, n=256, k=320, dtype="bfloat16"), (Warps(), Hopper(bm=128, bn=128), Hopper(bm=64, bn=128, pingpong=True))),
-)  # fmt: skip
+    (
+        Product(m=192, n=256, k=320, dtype="bfloat16"),
+        (Warps(), Hopper(bm=128, bn=128), Hopper(bm=64, bn=128, pingpong=True)),
+    ),
+)
 """Every kind of kernel; each runs with both layouts of B."""
 FAST = (
     (64, 64, 64), (64, 64, 256), (64, 64, 1024), (64, 64, 4096), (64, 64, 16384), (128, 128, 2048), (256, 256, 256),
@@ -116,7 +140,8 @@ def line_of(outcome: Outcome) -> str:
     if best is None or best.us is None or torch is None:
         return f"{head}  nothing was timed{wrong}: {failed[0].failed[:120] if failed else ''}"
     against = f" lt {lt:9.2f} ({lt / best.us:4.2f}x)" if lt else ""
-    return f"{head} ours {best.us:9.2f} us torch {torch:9.2f} ({torch / best.us:4.2f}x){against}  {best.layout} {best.schedule}{wrong}"
+    times = f"ours {best.us:9.2f} us torch {torch:9.2f} ({torch / best.us:4.2f}x){against}"
+    return f"{head} {times}  {best.layout} {best.schedule}{wrong}"
 
 
 def main() -> int:
@@ -140,9 +165,9 @@ def main() -> int:
     )
     faults = {point: binary.fault for point, binary in binaries.items() if binary.fault}
     spilling = sum(1 for binary in binaries.values() if binary.spill_bytes)
-    print(
-        f"\n{len(points)} points, {len({b.path for b in binaries.values()})} binaries, {len(faults)} refused, {spilling} spill; {time.monotonic() - begun:.0f} s"
-    )
+    made = len({binary.path for binary in binaries.values()})
+    took = time.monotonic() - begun
+    print(f"\n{len(points)} points, {made} binaries, {len(faults)} refused, {spilling} spill; {took:.0f} s")
     for point, fault in faults.items():
         print(f"refused: {point.product.layout} {spell(point.schedule)}: {fault[:200]}")
     return 0 if given.prepare else measure(todo, binaries, given.out, begun + given.limit)

@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright import analysis, api, capture, codec, doctor, environment, experts, languages, problems, report, run
+from kernelwright.commands.gemm import gemm_command
 from kernelwright.commands.mutate import mutate_command
 from kernelwright.commands.options import Seconds, err, out, source_options
 from kernelwright.commands.selftest import selftest_command
@@ -286,7 +287,7 @@ def analyze_command(
         out.print(f"ncu [{rule.name}] {rule.kernel}: {gain}{rule.text}", markup=False, soft_wrap=True)
 
 
-for command in (mutate_command, selftest_command, verify_command):
+for command in (gemm_command, mutate_command, selftest_command, verify_command):
     cli.add_command(command)
 
 

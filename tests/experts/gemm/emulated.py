@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +43,7 @@ def operands(product: Product, *, whole: bool, seed: int = 1) -> Operands:
     x = p.alpha * (a.double() @ kn.double())
     x = x + p.beta * c.double() if p.beta else x
     x = x + bias.double() if p.bias else x
-    calls = {
+    calls: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "none": lambda t: t, "relu": torch.relu, "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
         "gelu_tanh": lambda t: torch.nn.functional.gelu(t, approximate="tanh"),
     }  # fmt: skip
@@ -52,7 +53,7 @@ def operands(product: Product, *, whole: bool, seed: int = 1) -> Operands:
 
 
 def made(product: Product, schedule: Schedule) -> Candidate:
-    """The candidate of a schedule that must be possible, for a device so small that persistent blocks have many tiles."""
+    """The candidate of a schedule that must be possible; persistent blocks have many tiles on so small a device."""
     found = candidate(product, schedule, multiprocessors=1)
     assert isinstance(found, Candidate), found
     return found

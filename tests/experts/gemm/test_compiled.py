@@ -1,4 +1,4 @@
-"""The compile ring: kernels of every kind compile for their architectures, with the instructions that they are made of."""
+"""The compile ring: kernels of every kind compile for their architectures, with the instructions they are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is possible is said by name, and every schedule that the space yields is possible and spelled so that it can be read."""
+"""What is impossible is said by name; what the space yields is possible, and spelled so that it can be read."""
 
 from __future__ import annotations
 

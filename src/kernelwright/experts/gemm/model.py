@@ -99,7 +99,8 @@ def _step(schedule: Schedule, product: Product) -> tuple[int, int]:
         step = (8 if product.layout == "kn" else 256) * sharers
         return step, -(-product.k // (step * schedule.splits))
     step = rules.HOPPER_BK if isinstance(schedule, Hopper) else schedule.bk
-    return step, -(-(-(-product.k // step)) // (schedule.splits * schedule.parts))
+    steps = -(-product.k // step)
+    return step, -(-steps // (schedule.splits * schedule.parts))
 
 
 def _stages(schedule: Schedule) -> int:

@@ -40,7 +40,8 @@ WARP_STEPS = ((64, 1), (64, 2), (64, 4), (128, 1), (128, 2), (128, 4), (32, 1), 
 
 def schedules(product: Product, architecture: str = "sm_90a") -> Iterator[Schedule]:
     """Yields every schedule of the space that is possible for a product."""
-    for schedule in (*_hopper(product), *_warps(product), *_dot(product)):
+    every: tuple[Schedule, ...] = (*_hopper(product), *_warps(product), *_dot(product))
+    for schedule in every:
         if not rules.fault(schedule, product, architecture):
             yield schedule
 
@@ -124,8 +125,8 @@ def _warps(product: Product) -> Iterator[Warps]:
                 for parts in PARTS if splits in (1, 8) else (1,):
                     if splits * parts > 1 and tiles * splits * parts > 6 * rules.MULTIPROCESSORS:
                         continue
-                    steps = -(-(-(-product.k // bk)) // (splits * parts))
-                    stages = max(2, min(MOST_STAGES, steps + 1))
+                    blocks = -(-product.k // bk)
+                    stages = max(2, min(MOST_STAGES, -(-blocks // (splits * parts)) + 1))
                     yield Warps(
                         bm=bm, bn=bn, bk=bk, warps_m=warps_m, warps_n=warps_n, warps_k=warps_k, splits=splits,
                         parts=parts, stages=stages,

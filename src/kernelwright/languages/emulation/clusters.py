@@ -18,7 +18,6 @@ from pathlib import Path
 
 from kernelwright import sizes
 from kernelwright.errors import KernelwrightError
-from kernelwright.languages.cuda import included_files
 from kernelwright.languages.emulation.build import INCLUDE
 from kernelwright.languages.hardware import find_compiler
 from kernelwright.languages.tensor_maps import ELEMENT_BYTES
@@ -45,8 +44,10 @@ class Emulated:
         self.candidate = candidate
         self._folder = tempfile.TemporaryDirectory(prefix="kernelwright-clusters-")
         folder = Path(self._folder.name)
-        for name, body in included_files(candidate):
-            (folder / name).write_text(body)
+        for source in candidate.sources:
+            path = folder / source.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source.text)
         (folder / "entry.cpp").write_text(entry_text(candidate))
         library = folder / "lib.so"
         ready = _precompiled().name

@@ -52,7 +52,7 @@ def build(
     folder: Path,
     *,
     workers: int,
-    told: Callable[[int, int], None] = lambda done, all: None,
+    told: Callable[[int, int], None] = lambda done, count: None,
 ) -> dict[Point, Binary]:
     """Returns a binary for each point; what lies in the folder already is taken as it is.
 

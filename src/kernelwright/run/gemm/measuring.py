@@ -103,7 +103,7 @@ class Measuring:
         rows = [
             Row(layout=p.product.layout, schedule=spell(p.schedule), failed=b.fault) for p, b in points if not b.path
         ]
-        left = [(p.product.layout, spell(p.schedule), b.path) for p, b in points if b.path]
+        left = [(str(p.product.layout), spell(p.schedule), b.path) for p, b in points if b.path]
         for _ in range(MOST_DEATHS):
             try:
                 answer = self._ask(product, left, rounds, library, told)

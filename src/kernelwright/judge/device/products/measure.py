@@ -16,8 +16,7 @@ from pathlib import Path
 import torch
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.experts.gemm import Product, candidate, parse, problem_of
-from kernelwright.judge.device import driver
+from kernelwright.experts.gemm import Product, candidate, parse
 from kernelwright.judge.device.cuda_executor import CudaExecutor
 from kernelwright.judge.device.executor import BoundPlan, Loaded, Replay
 from kernelwright.judge.device.products.cublaslt import CublasLt, LtProduct
@@ -267,9 +266,4 @@ def interleaved(bench: Bench, contenders: list[Contender], rounds: int) -> dict[
 
 def unload(ours: Ours) -> None:
     """Gives a schedule's code back."""
-    driver.unload_module(ours.loaded.handle)
-
-
-def problem_name(product: Product) -> str:
-    """Returns the name under which a product is reported."""
-    return problem_of(product).name
+    ours.bench.executor.unload(ours.loaded)
