@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from tests.experts.gemm.emulated import made
 
-from kernelwright.analysis.sass import disassemble
+from kernelwright.analysis.sass import disassemble, find_tool
 from kernelwright.experts.gemm import Dot, Hopper, Product, Schedule, Warps, candidate, problem_of, spell
-from kernelwright.experts.gemm.rules import MOST_SUMS, sums_of
+from kernelwright.experts.gemm.rules import MOST_SUMS, REGISTERS, sums_of
 from kernelwright.languages import cuda
 from kernelwright.languages.devices import cuda_target
 from kernelwright.types import Artifact, Candidate
@@ -56,6 +58,46 @@ def test_kernels_have_their_instructions_and_spill_nothing(
         # The compiler repeats the loop: four wgmmas of 16 elements of k for each 64 rows of a warpgroup's tile.
         rows = schedule.bm if schedule.pingpong else schedule.bm // schedule.consumers
         assert sum(instruction.name == "HGMMA" for instruction in code) % (4 * rows // 64) == 0
+
+
+def reached(cubin: Path, beginning: str) -> list[str]:
+    """The instructions that can follow the first one that begins so, along all branches."""
+    command = [find_tool("nvdisasm"), "-c", str(cubin)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    code, labels = list[str](), dict[str, int]()
+    for line in text.splitlines():
+        if label := re.match(r"^(\.L_[\w$]+):", line):
+            labels[label[1]] = len(code)
+        elif found := re.match(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?);", line):
+            code.append(found[1])
+    todo, seen = [next(i for i, one in enumerate(code) if one.startswith(beginning))], set[int]()
+    while todo:
+        at = todo.pop()
+        if at in seen or at >= len(code):
+            continue
+        seen.add(at)
+        todo += [labels[label] for label in re.findall(r"`\((\.L_[\w$]+)\)", code[at])]
+        if not re.match(r"(BRA|EXIT|RET)\b(?!\.(U|DIV))", code[at]):
+            todo.append(at + 1)
+    return [code[at] for at in sorted(seen)]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [Hopper(bm=128, bn=128, pingpong=True, cluster_m=2), Hopper(bm=192, bn=128, consumers=3, stages=3)],
+    ids=["two", "three"],
+)
+def test_roles_use_no_more_registers_than_they_take(schedule: Hopper, tmp_path: Path) -> None:
+    outcome = cuda.Cuda().compile(problem_of(NK), made(NK, schedule), cuda_target("sm_90a"), tmp_path)
+    assert isinstance(outcome, Artifact), outcome
+    up, down = REGISTERS[schedule.consumers]
+    producing = reached(Path(outcome.path), "USETMAXREG.DEALLOC")
+    multiplying = reached(Path(outcome.path), "USETMAXREG.TRY_ALLOC")
+    for role, most, wanted, other in ((producing, down, "UTMALDG", "HGMMA"), (multiplying, up, "HGMMA", "UTMALDG")):
+        used = [int(number) for one in role for number in re.findall(r"\bR(\d+)\b", one)]
+        assert max(used) < most
+        assert any(wanted in one for one in role)
+        assert not any(other in one for one in role)
 
 
 def test_one_binary_serves_all_sizes_of_a_kind() -> None:

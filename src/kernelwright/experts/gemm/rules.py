@@ -114,7 +114,10 @@ def grid_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPR
     groups = -(-product.m // (rows * across[0])) * -(-product.n // (columns * across[1]))
     works = product.batch * groups * schedule.parts
     each = cluster * schedule.splits
-    room = max(1, multiprocessors * blocks_per_multiprocessor(schedule, product) // each)
+    # Clusters lie in one group of multiprocessors (16 or 18 of them): larger ones leave some over, and a persistent
+    # cluster that has to wait for another one doubles the time.
+    whole = multiprocessors if each <= 2 else multiprocessors - multiprocessors // 16
+    room = max(1, whole * blocks_per_multiprocessor(schedule, product) // each)
     return Grid(tiles=tiles, works=works, blocks=each * (min(works, room) if schedule.persistent else works))
 
 

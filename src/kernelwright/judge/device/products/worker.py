@@ -150,8 +150,6 @@ def _issue_of(bench: Bench, ours: Ours) -> Any:
 def _executor() -> CudaExecutor:
     if not _device:
         _device.append(bare_executor())
-        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     return _device[0]
 
 
