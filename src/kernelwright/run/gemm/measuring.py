@@ -16,7 +16,7 @@ from kernelwright.run.gemm.binaries import Binary, Point
 from kernelwright.types import value
 
 WORKER = "kernelwright.judge.device.products.worker"
-START_S = 90.0
+START_S = 180.0
 PRODUCT_S = 45.0
 ROUNDS = 7
 MOST_DEATHS = 6
