@@ -25,7 +25,7 @@ for folder in (ROOT, ROOT / "src", ROOT / ".carry"):
     sys.path.insert(0, str(folder))
 os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT / "src", ROOT / ".carry", ROOT)))
 
-from kernelwright.experts.gemm import Dot, Hopper, Product, Schedule, Warps, spell  # noqa: E402
+from kernelwright.experts.gemm import Dot, Hopper, Product, Schedule, Warps, fault, spell  # noqa: E402
 from kernelwright.experts.gemm.model import time_us  # noqa: E402
 from kernelwright.experts.gemm.space import ranked  # noqa: E402
 from kernelwright.languages.devices import cuda_target  # noqa: E402
@@ -103,6 +103,17 @@ FAST = (
     (2048, 2048, 2048), (128, 16384, 8192), (4096, 4096, 4096), (8192, 8192, 8192), (16384, 12288, 256),
 )  # fmt: skip
 """Shapes of every class, smallest first."""
+LARGE = (
+    Hopper(bm=128, bn=256, stages=4, cluster_m=2),
+    Hopper(bm=256, bn=128, stages=4, cluster_n=2),
+    Hopper(bm=128, bn=128, stages=6, pingpong=True, cluster_m=2),
+)
+SMALL = (
+    Warps(bm=32, bn=32, bk=64, stages=4),
+    Warps(bm=64, bn=64, bk=64, stages=4, warps_k=2),
+    Warps(bm=32, bn=32, bk=128, stages=3, warps_k=2, splits=4),
+)
+"""What others found good, beside what the model ranks first: the first call shows how far it can be trusted."""
 
 
 def both(product: Product, schedules: tuple[Schedule, ...]) -> list[Point]:
@@ -125,7 +136,9 @@ def work(count: int) -> list[tuple[Product, list[Point], bool]]:
         points = []
         for layout in ("nk", "kn"):
             here = replace(product, layout=layout)
-            points += [Point(product=here, schedule=schedule) for schedule in ranked(here, count)]
+            known = LARGE if product.flops > 1e10 else SMALL if product.flops < 1e9 else ()
+            chosen = dict.fromkeys((*ranked(here, count), *(s for s in known if not fault(s, here))))
+            points += [Point(product=here, schedule=schedule) for schedule in chosen]
         found.append((product, points, True))
     return found
 
@@ -168,8 +181,8 @@ def main() -> int:
     made = len({binary.path for binary in binaries.values()})
     took = time.monotonic() - begun
     print(f"\n{len(points)} points, {made} binaries, {len(faults)} refused, {spilling} spill; {took:.0f} s")
-    for point, fault in faults.items():
-        print(f"refused: {point.product.layout} {spell(point.schedule)}: {fault[:200]}")
+    for point, why in faults.items():
+        print(f"refused: {point.product.layout} {spell(point.schedule)}: {why[:200]}")
     return 0 if given.prepare else measure(todo, binaries, given.out, begun + given.limit)
 
 

@@ -13,6 +13,7 @@ from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps
 from kernelwright.types import replace
 
 MOST_STAGES = 8
+NEAR = 1.3
 SPLITS = (1, 2, 4, 8)
 PARTS = (1, 2, 3, 4, 6, 8, 16)
 COOPERATIVE = (
@@ -49,20 +50,28 @@ def schedules(product: Product, architecture: str = "sm_90a") -> Iterator[Schedu
 def ranked(
     product: Product, count: int, *, architecture: str = "sm_90a", rates: model.Rates = model.H200
 ) -> tuple[Schedule, ...]:
-    """Returns the `count` schedules that the model ranks first, at most half of them of one tile."""
+    """Returns the `count` schedules that the model ranks first, at most a quarter of them of one tile.
+
+    The first of every family that the model puts within `NEAR` of the best is among them: it knows the families'
+    rates less well than their own order.
+    """
     timed = sorted(
         ((model.time_us(s, product, rates), n, s) for n, s in enumerate(schedules(product, architecture))),
         key=lambda found: found[:2],
     )
-    chosen: list[Schedule] = []
+    firsts: dict[type, Schedule] = {}
+    for us, _, schedule in timed:
+        if us <= NEAR * timed[0][0]:
+            firsts.setdefault(type(schedule), schedule)
+    chosen: list[Schedule] = list(firsts.values())[:count]
     tiles: dict[tuple[object, ...], int] = {}
     for _, _, schedule in timed:
-        kind = (type(schedule), rules.tile_of(schedule, product), getattr(schedule, "pingpong", False))
-        if tiles.get(kind, 0) < max(1, count // 4):
-            tiles[kind] = tiles.get(kind, 0) + 1
-            chosen.append(schedule)
         if len(chosen) == count:
             break
+        kind = (type(schedule), rules.tile_of(schedule, product), getattr(schedule, "pingpong", False))
+        if schedule not in chosen and tiles.get(kind, 0) < max(1, count // 4):
+            tiles[kind] = tiles.get(kind, 0) + 1
+            chosen.append(schedule)
     return tuple(chosen)
 
 
