@@ -13,12 +13,18 @@ from pathlib import Path
 import click
 import pytest
 
-from kernelwright import capture, cli, report
+from kernelwright import api, capture, cli, report
 from kernelwright.commands.options import Seconds
 from kernelwright.errors import KernelwrightError, UserError
+from kernelwright.testing.strategies import fake_record
+from kernelwright.types import Candidate, Failure, Judgement, LaunchPlan, Record, SourceFile, digest, replace
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "cli.md"
+CANDIDATE = Candidate(
+    problem="k1:problem", language="cpp", sources=(SourceFile(path="mine.cpp", text=""),), plan=LaunchPlan(steps=()),
+    author="person",
+)  # fmt: skip
 
 
 def run(*arguments: str) -> int:
@@ -157,6 +163,29 @@ def test_a_page_that_cannot_be_written_ends_with_2(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(report, "html", lambda *_, **__: "page")
     with pytest.raises(UserError, match="name another page with --html"):
         cli._give(None, tmp_path, as_json=True, page=tmp_path / "nowhere" / "page.html")  # type: ignore[arg-type]
+
+
+def judged(record: Record, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """Returns what `judge` prints about a record."""
+    monkeypatch.setattr(api, "judge_kernel", lambda *_, **__: record)
+    assert run("judge", "softmax", "mine.cpp", "--out", "there") == (0 if record.passed else 1)
+    return capsys.readouterr().out
+
+
+def test_judge_says_how_busy_the_machine_was_and_where_the_record_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet = fake_record(CANDIDATE, "k1:policy", 100.0)
+    assert isinstance(quiet.outcome, Judgement)
+    seen = judged(quiet, monkeypatch, capsys)
+    key = digest(quiet).removeprefix("k1:")[:12]
+    assert f"record: {key}; `kernelwright verify {key} --out there` judges it again" in seen
+    assert "busy" not in seen
+    busy = replace(quiet, outcome=replace(quiet.outcome, noise=0.5))
+    assert "note: the machine was busy while this was timed (noise 50 %)" in judged(busy, monkeypatch, capsys)
+    failure = Failure(stage="build", kind="syntax", message="expected ';'", location="mine.cpp:3")
+    failed = judged(replace(quiet, outcome=failure), monkeypatch, capsys)
+    assert failed.startswith("FAILED build, syntax at mine.cpp:3: expected ';'\nrecord: ")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -83,5 +84,26 @@ def test_a_log_has_one_line_for_each_outcome_and_a_sign_of_life(clock: Clock) ->
     ]
 
 
+def test_a_long_silence_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "SILENCE_S", 0.01)
+    screen = Console(file=io.StringIO(), force_terminal=False, width=100)
+    assert isinstance(screen.file, io.StringIO)
+    limit_s = time.monotonic() + 60
+    with Progress(screen) as progress:
+        progress.step("tracing")
+        while screen.file.getvalue().count("tracing, still") < 2:
+            assert time.monotonic() < limit_s
+            time.sleep(0.01)
+    seen = screen.file.getvalue()
+    time.sleep(0.3)
+    assert screen.file.getvalue() == seen
+
+
 def test_a_single_kernel_is_not_called_the_best_so_far(clock: Clock) -> None:
-    assert "best" not in told(clock, (1, "judged", "2.00x against eager, mine.cpp"), terminal=False, budget_s=None)
+    events: tuple[tuple[float, EventKind, str], ...] = (
+        (0, "batch", "building and judging 1 candidate (report)"),
+        (1, "judged", "2.00x against eager, mine.cpp"),
+    )
+    seen = told(clock, *events, terminal=False, budget_s=None)
+    assert [line.partition("] ")[2] for line in seen.splitlines()] == [text for _, _, text in events]
+    assert "best" not in seen

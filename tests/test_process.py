@@ -34,7 +34,7 @@ def is_running(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> bool:
-    for _ in range(100):
+    for _ in range(1200):
         if not is_running(pid):
             return True
         time.sleep(0.05)
@@ -44,32 +44,32 @@ def wait_until_gone(pid: int) -> bool:
 def test_values_go_both_ways_and_prints_do_not_disturb(worker: Worker) -> None:
     events: list[object] = []
     item = (Ref(name="x", index=1), 2.5, None, "text")
-    assert worker.request("echo", deadline_s=20, on_event=events.append, item=item) == item
+    assert worker.request("echo", deadline_s=120, on_event=events.append, item=item) == item
     assert events == ["working"]
 
 
 def test_the_users_fault_arrives_as_itself(worker: Worker) -> None:
     with pytest.raises(SourceError) as caught:
-        worker.request("refuse", deadline_s=20)
+        worker.request("refuse", deadline_s=120)
     assert (caught.value.message, caught.value.fix) == ("the file is empty", "write something into it")
-    assert worker.request("echo", deadline_s=20, item=1) == 1
+    assert worker.request("echo", deadline_s=120, item=1) == 1
 
 
 def test_our_fault_arrives_with_its_traceback(worker: Worker) -> None:
     with pytest.raises(KernelwrightError, match="ZeroDivisionError") as caught:
-        worker.request("fault", deadline_s=20)
+        worker.request("fault", deadline_s=120)
     assert "1 // 0" in caught.value.__notes__[0]
 
 
 def test_a_full_disk_is_not_our_fault(worker: Worker) -> None:
     with pytest.raises(UserError, match="No space left on device; free some disk space"):
-        worker.request("full", deadline_s=20)
+        worker.request("full", deadline_s=120)
 
 
 def test_a_copy_that_the_users_code_forks_says_nothing(worker: Worker) -> None:
     for _ in range(5):
         events: list[object] = []
-        assert worker.request("fork", deadline_s=20, on_event=events.append) == "original"
+        assert worker.request("fork", deadline_s=120, on_event=events.append) == "original"
         assert events == ["from the original"]
 
 
@@ -79,27 +79,28 @@ def test_files_in_the_users_folder_do_not_stand_for_pythons_own(
     (tmp_path / "random.py").write_text("raise SystemExit('the wrong one')\n")
     monkeypatch.chdir(tmp_path)
     with Worker(MODULE, environment=ENVIRONMENT) as process:
-        assert process.request("echo", deadline_s=20, item=1) == 1
+        assert process.request("echo", deadline_s=120, item=1) == 1
 
 
 def test_a_crash_is_named(worker: Worker) -> None:
     with pytest.raises(WorkerDied, match="SIGABRT during 'crash'"):
-        worker.request("crash", deadline_s=20)
+        worker.request("crash", deadline_s=120)
     assert not worker.alive
 
 
 def test_a_deadline_kills_the_worker_and_its_children(worker: Worker) -> None:
-    children: list[int] = []
+    child = worker.request("start_child", deadline_s=120)
+    assert is_running(child)
     with pytest.raises(DeadlineExceeded, match="longer than 2 s"):
-        worker.request("hang", deadline_s=1.5, on_event=children.append)
+        worker.request("hang", deadline_s=1.5)
     assert not worker.alive
-    assert wait_until_gone(children[0])
+    assert wait_until_gone(child)
 
 
 def test_a_worker_ends_when_its_parent_is_killed() -> None:
     code = (
         "from kernelwright.process import Worker; import time\n"
-        f"w = Worker({MODULE!r}); print(w.request('pid', deadline_s=20), flush=True); time.sleep(600)"
+        f"w = Worker({MODULE!r}); print(w.request('pid', deadline_s=120), flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE
@@ -113,4 +114,4 @@ def test_a_worker_ends_when_its_parent_is_killed() -> None:
 
 def test_an_unknown_verb_is_our_fault(worker: Worker) -> None:
     with pytest.raises(KernelwrightError, match="KeyError"):
-        worker.request("nothing", deadline_s=20)
+        worker.request("nothing", deadline_s=120)

@@ -27,9 +27,11 @@ def fault(emit: Callable[[object], None]) -> object:
     return 1 // 0
 
 
+def start_child(emit: Callable[[object], None]) -> object:
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
+
+
 def hang(emit: Callable[[object], None]) -> object:
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    emit(child.pid)
     time.sleep(600)
     return None
 
@@ -59,6 +61,7 @@ if __name__ == "__main__":
             "echo": echo,
             "refuse": refuse,
             "fault": fault,
+            "start_child": start_child,
             "hang": hang,
             "crash": crash,
             "pid": pid,

@@ -5,12 +5,12 @@
     result = kernelwright.optimize("ops.py:gelu", inputs=("float32[4096,1024]",), budget_s=60)
     print(result.why)
 
-`optimize` and `judge_kernel` are loaded on first use, so that importing a part of the package, as every worker
-does, stays cheap.
+Functions are loaded on first use, so that importing a part of the package, as every worker does, stays cheap.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import KernelwrightError, SourceError, UserError
@@ -31,6 +31,8 @@ from kernelwright.types import (
 
 if TYPE_CHECKING:
     from kernelwright.api import judge_kernel, optimize
+    from kernelwright.authoring import fuse, kernel
+    from kernelwright.deploy import accelerate, explain, load
 
 __all__ = [
     "Candidate",
@@ -48,14 +50,28 @@ __all__ = [
     "TensorSpec",
     "UserError",
     "Verdict",
+    "accelerate",
+    "explain",
+    "fuse",
     "judge_kernel",
+    "kernel",
+    "load",
     "optimize",
 ]
 
+LATER = {
+    "accelerate": "deploy",
+    "explain": "deploy",
+    "fuse": "authoring",
+    "judge_kernel": "api",
+    "kernel": "authoring",
+    "load": "deploy",
+    "optimize": "api",
+}
+"""Names that are loaded on first use, by the module that has them."""
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("judge_kernel", "optimize"):
-        from kernelwright import api
-
-        return getattr(api, name)
+    if name in LATER:
+        return getattr(importlib.import_module(f"kernelwright.{LATER[name]}"), name)
     raise AttributeError(f"module 'kernelwright' has no attribute {name!r}")

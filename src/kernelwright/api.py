@@ -12,6 +12,7 @@ from kernelwright import capture, languages, run
 from kernelwright.errors import UserError
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES, policies_for
+from kernelwright.run.authoring import Authors
 from kernelwright.run.result import Event, Result
 from kernelwright.store import Store
 from kernelwright.types import Record, Target
@@ -36,6 +37,7 @@ def optimize(
     budget_s: float = 60.0,
     out: str | Path | None = None,
     seed: int | None = None,
+    authors: Authors | None = None,
     on_step: Callable[[str], None] | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Result:
@@ -53,6 +55,7 @@ def optimize(
         out: the folder of the store and of what is found; default kernelwright-out/NAME. What it holds is not
             judged again.
         seed: fixes what is proposed; None goes on with the last run's.
+        authors: language models that write kernels (run/authoring); None leaves it to the experts.
         on_step: called with a line for each step before the search.
         on_event: called with each event of the search.
 
@@ -63,7 +66,9 @@ def optimize(
     folder = Path(out) if out else Path("kernelwright-out") / captured.problem.name
     target = _target(device)
     with Store(folder / STORE) as store:
-        result = run.optimize(captured, target, store=store, budget_s=budget_s, seed=seed, on_event=on_event)
+        result = run.optimize(
+            captured, target, store=store, budget_s=budget_s, seed=seed, authors=authors, on_event=on_event
+        )
     run.write_best(result, folder)
     return result
 
@@ -117,6 +122,16 @@ def judge_kernel(
         return run.judge_candidate(
             captured.problem, candidate, target, store=store, policy=policies_for(target)[policy], on_event=on_event
         )
+
+
+def target_named(device: str) -> Target:
+    """Returns this machine's target of a device's name: cpu or cuda."""
+    return _target(device)
+
+
+def target_of(recorded: Target) -> Target:
+    """Returns this machine's target of the kind of another one."""
+    return _target(recorded.kind)
 
 
 def _target(device: str, *, known: tuple[str, ...] = DEVICES) -> Target:

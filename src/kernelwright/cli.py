@@ -24,9 +24,14 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright import analysis, api, capture, codec, doctor, environment, experts, languages, problems, report, run
+from kernelwright.commands.ablate import ablate_command
+from kernelwright.commands.authors import author_options, authors_of
+from kernelwright.commands.export import export_command
 from kernelwright.commands.gemm import gemm_command
+from kernelwright.commands.mcp import mcp_command, skill_command
 from kernelwright.commands.mutate import mutate_command
 from kernelwright.commands.options import Seconds, err, out, source_options
+from kernelwright.commands.replay import replay_command
 from kernelwright.commands.selftest import selftest_command
 from kernelwright.commands.verify import verify_command
 from kernelwright.console import Progress, admission_table, answer_tables, contender_table, graph_text
@@ -34,14 +39,18 @@ from kernelwright.errors import KernelwrightError, UserError, fault_of_machine
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES
 from kernelwright.run import admitting
-from kernelwright.run.result import Result, verdict_of
+from kernelwright.run.outputs import FOLDER, RUNNER_UP
+from kernelwright.run.result import Result, busy_note, verdict_of
+from kernelwright.run.session import disturbed
 from kernelwright.store import Store
 from kernelwright.store.salvage import salvage
-from kernelwright.types import Candidate, Failure, Record
+from kernelwright.types import DIGEST_TAG, Candidate, Failure, Record, digest
 
 VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
+
+HAND = "next: write a kernel by hand; `kernelwright show ... --skeleton` starts one, `kernelwright judge` takes it"
 
 GONE = frozenset((errno.EPIPE, errno.EIO))
 """What writing says when the reader, or the terminal, is not there any more."""
@@ -68,25 +77,31 @@ def cli(debug: bool) -> None:
     "--out", "folder", type=click.Path(path_type=Path), help="Where results go  [default: kernelwright-out/NAME]"
 )
 @click.option("--seed", type=click.IntRange(0), help="Fixes what is proposed; the default goes on from the last run.")
+@author_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def optimize(
     source: str, options: dict[str, Any], device: str, budget: float, folder: Path | None, seed: int | None,
-    as_json: bool,
+    authoring: dict[str, Any], as_json: bool,
 ) -> None:  # fmt: skip
     """Find the fastest kernel for SOURCE that survives the judge.
 
     SOURCE is a built-in problem's name (see `kernelwright problems`), a Python file that defines Model, get_inputs
     and get_init_inputs, or file.py:function with one --input for each argument.
 
+    With --model or --author-command kernels are also written by language models, with what the experts found as seeds.
+
     Ctrl-C keeps everything judged so far; the same command goes on from there.
     """
+    authors = authors_of(authoring, device)
     with Progress(err, budget_s=budget) as progress:
         result = api.optimize(
-            source, device=device, budget_s=budget, out=folder, seed=seed, on_step=progress.step,
-            on_event=progress.event, **options,
+            source, device=device, budget_s=budget, out=folder, seed=seed, authors=authors,
+            on_step=progress.step, on_event=progress.event, **options,
         )  # fmt: skip
     folder = folder or Path("kernelwright-out") / result.problem.name
     _give(result, folder, as_json=as_json)
+    if not result.rows and result.stopped == "finished" and not as_json:
+        out.print(HAND, soft_wrap=True)
     if result.stopped == "interrupted":
         sys.exit(130)
 
@@ -123,6 +138,9 @@ def judge_command(
             on_event=progress.event, **options,
         )  # fmt: skip
     click.echo(codec.dumps(record)) if as_json else _print_record(record)
+    if folder and not as_json and not disturbed(record):
+        key = digest(record).removeprefix(DIGEST_TAG)[:12]
+        out.print(f"record: {key}; `kernelwright verify {key} --out {folder}` judges it again", soft_wrap=True)
     sys.exit(0 if record.passed else 1)
 
 
@@ -201,7 +219,8 @@ def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
     with Store(folder / api.STORE, create=False) as store:
         results = run.recall(store)
     if not results:
-        raise UserError(f"{folder} holds no finished optimisation", "run `kernelwright optimize` with this --out first")
+        fix = "run `kernelwright optimize` with this --out first; `kernelwright verify` judges single records again"
+        raise UserError(f"{folder} holds no optimisation", fix)
     page = page or folder / PAGE
     for number, result in enumerate(results, 1):
         last = number == len(results)
@@ -287,7 +306,10 @@ def analyze_command(
         out.print(f"ncu [{rule.name}] {rule.kernel}: {gain}{rule.text}", markup=False, soft_wrap=True)
 
 
-for command in (gemm_command, mutate_command, selftest_command, verify_command):
+for command in (
+    ablate_command, export_command, gemm_command, mcp_command, mutate_command, replay_command, selftest_command,
+    skill_command, verify_command,
+):  # fmt: skip
     cli.add_command(command)
 
 
@@ -320,9 +342,11 @@ def _give(result: Result, folder: Path, *, as_json: bool, page: Path | None = No
         click.echo(codec.dumps(result))
         return
     for part in answer_tables(result, report.lines(result.rows), width=out.width):
-        out.print(part)
-    if best and (folder / "best").is_dir():
-        out.print(f"kernel: {folder / 'best'}", soft_wrap=True)
+        out.print(part, soft_wrap=isinstance(part, Text))
+    if best and (folder / FOLDER).is_dir():
+        out.print(f"kernel: {folder / FOLDER}", soft_wrap=True)
+    elif best and (folder / RUNNER_UP).is_dir():
+        out.print(f"kernel: {folder / RUNNER_UP} (not shown to be faster than every baseline)", soft_wrap=True)
     out.print(f"report: {page}", soft_wrap=True)
 
 
@@ -330,7 +354,8 @@ def _print_record(record: Record) -> None:
     if isinstance(record.outcome, Failure):
         where = f" at {record.outcome.location}" if record.outcome.location else ""
         out.print(
-            Text(f"failed ({record.outcome.stage}: {record.outcome.kind}){where}: {record.outcome.message}", "bold red")
+            Text(f"FAILED {record.outcome.stage}, {record.outcome.kind}{where}: {record.outcome.message}", "bold red"),
+            soft_wrap=True,
         )
         if record.outcome.detail:
             out.print(record.outcome.detail.strip(), markup=False)
@@ -348,7 +373,7 @@ def _print_record(record: Record) -> None:
     elif record.passed:
         out.print(contender_table(report.contenders(record), width=out.width))
         out.print(Text(report.noise_text(record), style="dim"))
-        for note in record.outcome.notes:
+        for note in filter(None, (*record.outcome.notes, busy_note(record))):
             out.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
         _, why = verdict_of(record, "the kernel")
         out.print(Text(f"{why[:1].upper()}{why[1:]}.", "bold"))
@@ -365,7 +390,8 @@ def _print_problem(captured: Capture) -> None:
     work = f"{problem.flops:,} operations, " if problem.flops else ""
     out.print(f"  {work}at least {problem.min_bytes:,} bytes moved")
     if captured.graph is None:
-        out.print(f"no graph: {captured.reason}", markup=False)
+        out.print(f"no graph: {captured.reason}", markup=False, soft_wrap=True)
+        out.print(HAND, soft_wrap=True)
         return
     offer = experts.templates(problem, captured.graph, target=languages.detect_target())
     for template in offer.templates:
@@ -373,7 +399,9 @@ def _print_problem(captured: Capture) -> None:
         for parameter in template.space.parameters:
             out.print(f"  {parameter.name}: {', '.join(map(str, parameter.values))}")
     for refusal in offer.refusals:
-        out.print(f"not done: {refusal.subject}: {refusal.reason}", markup=False)
+        out.print(f"not done: {refusal.text}", markup=False, soft_wrap=True)
+    if not offer.templates:
+        out.print(HAND, soft_wrap=True)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

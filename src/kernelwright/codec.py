@@ -11,12 +11,12 @@ import json
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from kernelwright import graph, types
+from kernelwright import exchanges, graph, types
 from kernelwright.errors import KernelwrightError
 
 REGISTRY: dict[str, type] = {
     cls.__name__: cls
-    for module in (types, graph)
+    for module in (types, graph, exchanges)
     for cls in vars(module).values()
     if isinstance(cls, type) and is_dataclass(cls)
 }

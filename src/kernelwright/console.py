@@ -7,6 +7,7 @@ Not here: what the numbers mean (report), and when a command ends (cli).
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -28,12 +29,14 @@ from kernelwright.run.result import Event, Result, amount
 NARROW = 100
 """Columns below which the tables leave out what does not fit; the page has everything."""
 RECENT = 6
-STATUS_KINDS = {"start", "prepare", "batch", "stage"}
+STATUS_KINDS = {"start", "prepare", "batch", "stage", "author"}
 """Events that say what is going on from now on."""
 QUIET_KINDS = {"batch", "judge", "best", "end"}
 """Events that only a terminal shows: what is going on, and what another line says already."""
 HEARTBEAT_S = 10.0
 """Outside a terminal, after so much silence, the next event is shown whatever its kind."""
+SILENCE_S = 30.0
+"""Outside a terminal, after so much silence, what is going on is said again."""
 
 
 class Progress:
@@ -61,18 +64,33 @@ class Progress:
         """Whether the search is over, and only its best are judged again."""
         self._recent: deque[Text] = deque(maxlen=RECENT)
         self._live: Live | None = None
+        self._writing = threading.RLock()
+        self._ended = threading.Event()
+        self._watch: threading.Thread | None = None
 
     def __enter__(self) -> Progress:
         if self._console.is_terminal:
             self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=8, transient=True)
             self._live.start()
+        else:
+            self._watch = threading.Thread(target=self._break_silence, daemon=True)
+            self._watch.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         if self._live:
             self._live.stop()
+        if self._watch:
+            self._watch.join()
+
+    def _break_silence(self) -> None:
+        while not self._ended.wait(max(0.1, self._line_s + SILENCE_S - time.monotonic())):
+            with self._writing:
+                if time.monotonic() - self._line_s >= SILENCE_S:
+                    self._line(f"{self._doing}, still")
 
     def step(self, text: str) -> None:
         """Shows a step outside the search, such as reading the source."""
@@ -109,7 +127,8 @@ class Progress:
             self._ticking_since_s = now
 
     def _print(self, event: Event) -> None:
-        if event.kind not in QUIET_KINDS:
+        single = event.kind == "batch" and self._budget_s is None  # nothing else says that judging has begun
+        if event.kind not in QUIET_KINDS or single:
             searching = self._budget_s is not None and not self._over
             best = searching and event.speed is not None and event.speed == event.best
             self._line(f"{event.text} (best so far)" if best else event.text)
@@ -121,9 +140,10 @@ class Progress:
         return f"{self._status}: {self._detail}" if self._detail else self._status
 
     def _line(self, text: str) -> None:
-        self._line_s = time.monotonic()
-        passed_s = self._line_s - self._start_s
-        self._console.print(f"[{passed_s:6.1f} s] {text}", markup=False, highlight=False, soft_wrap=True)
+        with self._writing:
+            self._line_s = time.monotonic()
+            passed_s = self._line_s - self._start_s
+            self._console.print(f"[{passed_s:6.1f} s] {text}", markup=False, highlight=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         parts: list[RenderableType] = [Spinner("dots", Text(self._doing))]
@@ -159,7 +179,8 @@ def answer_tables(result: Result, lines: tuple[Line, ...], *, width: int) -> Ite
         if text := noise_text(result.report):
             yield Text(text, style="dim")
     for refusal in result.refusals:
-        yield Text(f"not done: {refusal.subject}: {refusal.reason}", style="dim")
+        if refusal.text not in result.why:
+            yield Text(f"not done: {refusal.text}", style="dim")
     for note in result.notes:
         yield Text(f"note: {note}", style="dim")
     yield Text(result.why[:1].upper() + result.why[1:] + ".", style="bold")

@@ -2,7 +2,10 @@
 
 KERNELWRIGHT_HOME     folder for compiled results and other caches (default ~/.cache/kernelwright)
 KERNELWRIGHT_CXX      the C++ compiler to use (default: the first of g++, c++, clang++ on PATH)
+KERNELWRIGHT_DISABLE  not empty and not 0: deployed kernels are off and every call goes to its original
 KERNELWRIGHT_THREADS  threads for kernels and baselines alike (default: the CPUs this process may use)
+KERNELWRIGHT_API_KEY  the key for a model that is named with its address (NAME@URL)
+*_API_KEY             the keys of language models' providers, and *_BASE_URL another address of one (llm/naming.py)
 """
 
 from __future__ import annotations
@@ -40,6 +43,11 @@ def threads() -> int:
     return int(given)
 
 
+def disabled() -> bool:
+    """Tells whether deployed kernels are turned off."""
+    return os.environ.get("KERNELWRIGHT_DISABLE", "0") not in ("", "0")
+
+
 def named_compiler() -> str:
     """Returns what KERNELWRIGHT_CXX says, empty where it says nothing."""
     return os.environ.get("KERNELWRIGHT_CXX", "")
@@ -50,3 +58,28 @@ def compiler() -> str | None:
     given = named_compiler()
     names = (given,) if given else ("g++", "c++", "clang++")
     return next((path for name in names if (path := shutil.which(name))), None)
+
+
+LEAST_SECRET = 8
+"""Characters from which a variable's value is taken out of texts: a shorter one would be found in innocent words."""
+SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+
+
+def key(name: str) -> str:
+    """Returns a key, empty where it is not set."""
+    return os.environ.get(name, "").strip()
+
+
+def base_url(provider: str) -> str:
+    """Returns what PROVIDER_BASE_URL says, empty where it says nothing."""
+    return os.environ.get(f"{provider.upper()}_BASE_URL", "")
+
+
+def secrets() -> tuple[str, ...]:
+    """Returns the values of all variables whose names say that they are secret, the longest first."""
+    found = {
+        text.strip()
+        for name, text in os.environ.items()
+        if any(word in name.upper().split("_") for word in SECRET_WORDS) and len(text.strip()) >= LEAST_SECRET
+    }
+    return tuple(sorted(found, key=lambda text: (-len(text), text)))

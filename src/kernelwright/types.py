@@ -246,6 +246,11 @@ class Refusal:
     """The operator, option or problem that was refused."""
     reason: str
 
+    @property
+    def text(self) -> str:
+        """Both in one line; a subject that the reason names is not said twice."""
+        return self.reason if self.subject in self.reason else f"{self.subject}: {self.reason}"
+
 
 Effort = Literal["screen", "measure"]
 """How much a search asks the judge to spend: `screen` is quick and coarse."""

@@ -37,7 +37,7 @@ CONTENT = {
     "no get_inputs": (
         model("return x", tail=""),
         "not get_inputs and get_init_inputs",
-        "def get_inputs(): return [torch",
+        "def get_inputs(): return [torch.randn(64, 64)]` and `def get_init_inputs(): return []`",
     ),
     "missing package": (
         "import not_there.deep\n" + model("return x"),
@@ -260,7 +260,7 @@ SOURCES = {
         "user.py:scale",
         ("float32[4,3]", "float32[5]"),
         "user.py:3: the reference raised RuntimeError: The size of tensor a (3) must match",
-        "correct the reference",
+        "--input (it got x=float32[4,3], factor=float32[5]), or correct it",
     ),
 }
 

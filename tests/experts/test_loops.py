@@ -307,6 +307,12 @@ def test_refuses_by_name(function: Callable[..., Any], inputs: tuple[torch.Tenso
     assert any(operator in refusal.reason and "no expert for" in refusal.reason for refusal in proposals.refusals)
 
 
+def test_one_operator_is_refused_once_with_the_reason_of_the_expert_that_knows_it() -> None:
+    case = traced(lambda x: torch.topk(x, 2, 0)[0], normal(9, 4))
+    (refusal,) = templates(case.problem, case.graph, target=TARGET).refusals
+    assert refusal.text == "aten.topk.default: it is not along the last dimension"
+
+
 def test_names_of_cpp_and_of_the_printer(build_folder: Path) -> None:
     """Tensors may be called what they like: C++'s words and the printer's own names are put aside."""
     case = traced(lambda a, b, c, d: (a * b).softmax(-1) + c * d, *(normal(9, 33) + n for n in range(4)))

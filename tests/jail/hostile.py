@@ -65,7 +65,7 @@ def secrets(path: str, parent: str) -> None:
     attempt("write mem", lambda: os.close(os.open(f"/proc/{parent}/mem", os.O_RDWR)))
 
 
-def bomb() -> None:
+def bomb(mark: str) -> None:
     while True:
         with contextlib.suppress(OSError):
             os.fork()

@@ -7,13 +7,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from tests.judge.kernel_files import QUICK, make_problem
 from tests.judge.problems import problem_of
 
+from kernelwright.judge.correctness import Finding
 from kernelwright.judge.examine import _Examination
 from kernelwright.judge.session import Session
 from kernelwright.languages import detect_target
-from kernelwright.types import Problem, replace
+from kernelwright.types import LaunchPlan, Problem, replace
 
 
 def opened(problem: Problem) -> Session:
@@ -41,11 +43,34 @@ def test_what_all_candidates_share_is_no_candidates_time(monkeypatch: pytest.Mon
         now[0] += 50.0
         return "draw"
 
-    session = SimpleNamespace(slots=None, problem=make_problem("softmax"))
+    session = SimpleNamespace(slots=None, draws=None, problem=make_problem("softmax"))
     examination = _Examination(session, None, QUICK, None)  # type: ignore[arg-type]
     left_s = examination.deadline - now[0]
     assert examination._unhurried(made) == "draw"
     assert examination.deadline - now[0] == left_s
+
+
+class Doubting:
+    """A bound that never knows."""
+
+    def check(self, output: torch.Tensor) -> Finding:
+        return Finding(False, "accuracy", 2.0, "perhaps", doubtful=True)
+
+
+def test_a_closer_look_at_a_hidden_shape_looks_there() -> None:
+    session = opened(make_problem("dynamic"))
+    shape = next(s for s in session.shapes(2) if s.sizes != {"R": 32, "C": 64})
+    candidate = SimpleNamespace(plan=LaunchPlan(steps=()))
+    examination = _Examination(session, candidate, QUICK, None)._at(shape)  # type: ignore[arg-type]
+    draw = shape.draws.draw("given", 0)
+    assert draw is not None
+    shape.slots.inputs[1][0].copy_(draw.inputs[0])
+    for factor, passed in ((1.0, True), (1.001, False)):
+        shape.slots.outputs[1][0].copy_(torch.softmax(draw.inputs[0], -1) * factor)
+        (found,) = examination._settled([Doubting()], 1)  # type: ignore[list-item]
+        assert found.passed == passed
+    examination.workspaces.region.close()
+    session.close()
 
 
 def test_hidden_shapes_are_made_once_and_only_for_problems_whose_sizes_vary() -> None:

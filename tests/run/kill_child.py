@@ -1,4 +1,4 @@
-"""One optimisation with a fake judge, to be killed: `kill_child.py STORE LOG`.
+"""One optimisation with a fake judge, to be killed: `kill_child.py STORE LOG [HANGS_AT]`.
 
 The log gets a line `judged ...` before the judge hands over a record and `stored ...` after the
 store acknowledged it. It prints why the optimisation stopped.
@@ -29,9 +29,9 @@ class Witnessed(Store):
         return kept
 
 
-def main(path: str, log: str) -> None:
+def main(path: str, log: str, hangs_at: str = "") -> None:
     with Witnessed(path, log=Path(log)) as store:
-        fake = FakeParts(options={"log": Path(log), "pause_s": 0.003})
+        fake = FakeParts(options={"log": Path(log), "pause_s": 0.003, "hangs_at": int(hangs_at or -1)})
         # The first run says a seed, so that the test is repeatable; the others must find it in the store.
         seed = None if store.runs() else 11
         result = optimize(CAPTURE, TARGET, store=store, budget_s=1e9, parts=fake.parts(), seed=seed)

@@ -25,6 +25,8 @@ from kernelwright.run import optimize
 from kernelwright.store import Store
 
 KILLS = 50
+JUDGED = 2
+"""By each child at most; the next one hangs. 50 of them leave some of the 108 judgements, however late a kill comes."""
 HERE = Path(__file__).parent
 
 
@@ -45,33 +47,32 @@ def kept_in(path: Path) -> dict[tuple[str, str], str]:
         db.close()
 
 
-def start(store: Path, log: Path) -> subprocess.Popen[bytes]:
+def start(store: Path, log: Path, *hangs_at: int) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *filter(None, sys.path)])}
-    command = [sys.executable, str(HERE / "kill_child.py"), str(store), str(log)]
+    command = [sys.executable, str(HERE / "kill_child.py"), str(store), str(log), *map(str, hangs_at)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
 
 
-def kill_later(child: subprocess.Popen[bytes], log: Path, rng: random.Random) -> bool:
-    """Kills the child after a few more judgements and a moment; False where it finished before."""
-    enough = len(lines_of(log)) + rng.randrange(0, 5)
+def kill_later(child: subprocess.Popen[bytes], log: Path, rng: random.Random) -> None:
+    """Kills the child after a few more lines (two for each judgement) and a moment."""
+    enough = len(lines_of(log)) + rng.randrange(0, 2 * JUDGED + 1)
     while child.poll() is None and len(lines_of(log)) < enough:
         time.sleep(0.001)
     # Also before the first judgement: while the store is opened, migrated or replayed.
     time.sleep(rng.random() * (0.1 if rng.random() < 0.1 else 0.006))
     child.send_signal(signal.SIGKILL)
     child.communicate()
-    return child.returncode == -signal.SIGKILL
+    assert child.returncode == -signal.SIGKILL
 
 
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_or_judged_again(tmp_path: Path) -> None:
     path, log = tmp_path / "kept.sqlite", tmp_path / "log"
     rng = random.Random(20240607)
-    kills = 0
     kept: dict[tuple[str, str], str] = {}
     for _ in range(KILLS):
         seen = len(lines_of(log))
-        kills += kill_later(start(path, log), log, rng)
+        kill_later(start(path, log, JUDGED), log, rng)
         session = [line.split() for line in lines_of(log)[seen:]]
         judged = [(c, p) for event, c, p in session if event == "judged"]
         stored = [(c, p) for event, c, p in session if event == "stored"]
@@ -82,13 +83,12 @@ def test_nothing_acknowledged_is_lost_or_judged_again(tmp_path: Path) -> None:
         assert set(stored) <= set(after), "acknowledged, then lost"
         assert len(set(judged) - set(after)) <= 1, "more than the one in hand was not stored"
         kept = after
-    assert kills >= KILLS - 5, "the search ended too early for the test to mean anything"
     assert len(kept) > 20
 
-    out, _ = start(path, log).communicate(timeout=60)
+    out, _ = start(path, log).communicate(timeout=300)
     assert out.strip() == b"finished"
     again = Counter(line.split(" ", 1)[1] for line in lines_of(log) if line.startswith("judged"))
-    assert sum(again.values()) - len(again) <= kills
+    assert sum(again.values()) - len(again) <= KILLS
     with Store(path) as store, Store(tmp_path / "whole.sqlite") as fresh:
         assert store.verify() == ()
         assert len({run.seed for run in store.runs()}) == 1
@@ -107,12 +107,12 @@ def test_ctrl_c_ends_it_with_an_answer_at_any_moment(tmp_path: Path) -> None:
     rng = random.Random(5)
     for _ in range(5):
         seen = len(lines_of(log))
-        child = start(path, log)
+        child = start(path, log, 10)
         while child.poll() is None and len(lines_of(log)) < seen + 2:
             time.sleep(0.001)
         time.sleep(rng.random() * 0.02)
         child.send_signal(signal.SIGINT)
-        out, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=300)
         assert (child.returncode, out.strip()) == (0, b"interrupted")
         session = [tuple(line.split()) for line in lines_of(log)[seen:]]
         judged = {(c, p) for event, c, p in session if event == "judged"}
@@ -125,7 +125,7 @@ def test_ctrl_c_ends_it_with_an_answer_at_any_moment(tmp_path: Path) -> None:
 def test_two_processes_on_one_store_agree(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
     children = [start(path, tmp_path / f"log{number}") for number in range(2)]
-    assert [child.communicate(timeout=120)[0].split()[-1] for child in children] == [b"finished"] * 2
+    assert [child.communicate(timeout=300)[0].split()[-1] for child in children] == [b"finished"] * 2
     with Store(path) as store:
         assert store.verify() == ()
         both = optimize(CAPTURE, TARGET, store=store, budget_s=1e9, parts=FakeParts().parts())

@@ -12,6 +12,7 @@ from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.languages import candidate_from_file
 from kernelwright.run import Result, Row, optimize
 from kernelwright.run.outputs import write_best
+from kernelwright.run.result import Answer
 from kernelwright.store import Store
 from kernelwright.testing.strategies import fake_record
 from kernelwright.types import Binding, Candidate, LaunchPlan, SourceFile, Step, Workspace, digest, replace
@@ -98,12 +99,18 @@ def test_the_evidence_is_the_record_with_what_it_belongs_to(result: Result, tmp_
     assert codec.from_data(plan["plan"]) == PLAN
 
 
-def test_where_a_baseline_wins_no_kernel_lies_around(result: Result, tmp_path: Path) -> None:
-    folder = write_best(result, tmp_path)
-    assert folder
-    assert write_best(replace(result, answer="baseline"), tmp_path) is None
-    assert not folder.exists()
+@pytest.mark.parametrize("answer", ["baseline", "undecided"])
+def test_a_kernel_that_is_not_the_answer_is_a_runner_up(result: Result, tmp_path: Path, answer: Answer) -> None:
+    best = write_best(result, tmp_path)
+    assert best
+    second = write_best(replace(result, answer=answer), tmp_path)
+    assert second == tmp_path / "runner-up"
+    assert not best.exists()
+    assert json.loads((second / "evidence.json").read_text())["answer"] == answer
+    assert write_best(result, tmp_path) == best
+    assert not second.exists()
     assert write_best(replace(result, best=None, report=None, answer="undecided"), tmp_path) is None
+    assert list(tmp_path.glob("*/evidence.json")) == []
 
 
 def test_files_of_somebody_else_are_left_alone(result: Result, tmp_path: Path) -> None:

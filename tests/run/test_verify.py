@@ -273,6 +273,17 @@ def test_the_command_prints_and_exits_by_what_it_found(
     assert "is no folder, no file, and no digest" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["cpu", "cuda", "emulated"])
+def test_a_record_is_judged_again_on_its_kind_of_device(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated = replace(TARGET, toolchain=(("emulation", "1"),))
+    here = {name: replace(TARGET, device=name) for name in ("cpu", "cuda", "emulated")}
+    monkeypatch.setattr(languages, "detect_target", lambda: here["cpu"])
+    monkeypatch.setattr(languages, "detect_device_target", lambda: here["cuda"])
+    monkeypatch.setattr(languages, "emulated_target", lambda: here["emulated"])
+    recorded = {"cpu": TARGET, "cuda": replace(TARGET, kind="cuda"), "emulated": emulated}
+    assert command._target_like(recorded[kind]) == here[kind]
+
+
 def run(*arguments: str) -> int:
     with pytest.raises(SystemExit) as stop:
         cli.main(["verify", *arguments])

@@ -64,6 +64,8 @@ class FakeJudge:
     log: Path | None = None
     on_event: Callable[..., None] | None = None
     calls: list[tuple[str, str]] = field(default_factory=list)
+    hangs_at: int | None = None
+    """That judgement, counted from 0, has no end: whoever watches has all the time to come."""
     interrupt_at: int | None = None
     """Ctrl-C comes before that judgement, counted from 0."""
     fails_under: tuple[str, ...] = ()
@@ -83,7 +85,7 @@ class FakeJudge:
         for candidate in candidates if not self.forgets else ():
             if self.interrupt_at == len(self.calls):
                 raise KeyboardInterrupt
-            time.sleep(self.pause_s)
+            time.sleep(600.0 if self.hangs_at == len(self.calls) else self.pause_s)
             time_us = self.landscape(candidate.template, candidate.point)
             if time_us is not None:
                 time_us *= noise_of(candidate, policy.name, self.noise)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,9 +13,15 @@ from kernelwright import cli, selftest
 from kernelwright.commands import selftest as command
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import SCREEN
-from kernelwright.selftest import Finding, Score
+from kernelwright.judge.policies import FAMILIES
+from kernelwright.languages import Builder, cuda_target
+from kernelwright.selftest import Finding, Score, timing
+from kernelwright.selftest import items as corpus
+from kernelwright.selftest.small_problems import make_problem
 from kernelwright.selftest.timing import chain_step_ns, conclude
 from kernelwright.types import (
+    Artifact,
+    Candidate,
     Check,
     Comparison,
     Failure,
@@ -75,6 +83,56 @@ def test_a_step_of_the_chain_takes_some_cycles() -> None:
     step_ns = chain_step_ns()
     assert 0.1 < step_ns < 50.0
     assert math.isfinite(step_ns)
+
+
+class FakeGpu:
+    """Takes 5 µs for a kernel and 10 ns for each step of its chain."""
+
+    def __init__(self, problem: object, target: Target) -> None: ...
+
+    def __enter__(self) -> FakeGpu:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def judge(self, candidates: list[Candidate], policy: object) -> Iterator[Record]:
+        for candidate in candidates:
+            steps = re.search(r"i < (\d+); \+\+i\) {\n    chain", candidate.sources[0].text)
+            made = record(5.0 + (int(steps[1]) * 0.01 if steps else 0.0), width=0.001, noise=0.001)
+            assert isinstance(made.outcome, Judgement)
+            against = (replace(made.outcome.comparisons[0], baseline="graph:eager"),)
+            yield replace(made, outcome=replace(made.outcome, comparisons=against))
+
+
+def test_on_a_gpu_a_longer_chain_says_what_the_shorter_one_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "Judge", FakeGpu)
+    found = timing.timing_test(cuda_target("sm_90a"))
+    assert (found.tie, found.delay) == ("held", "held")
+    assert found.delay_us == found.seen_us == pytest.approx(timing.CUDA_STEPS * 0.01)
+
+
+def test_the_timing_kernels_of_a_gpu_compile() -> None:
+    problem = make_problem(timing.PROBLEM)
+    with Builder(cuda_target("sm_90a"), workers=1) as builder:
+        made = [timing._cuda_candidate(problem, copy=0, steps=steps) for steps in (0, 6000)]
+        assert [type(built) for built in builder.build(problem, made)] == [Artifact] * 2
+
+
+def test_on_a_gpu_every_bug_is_planted_that_is_not_explained() -> None:
+    bugs = list(corpus.items_of("mutant", cuda_target("sm_90a")))
+    assert len(bugs) > 250
+    assert {bug.policy.families for bug in bugs} == {FAMILIES}
+    cheats = list(corpus.items_of("cheat", cuda_target("sm_90a")))
+    assert [c.name for c in cheats if c.unfit] == ["cluster_on_ampere", "wrong_architecture"]
+    racy = next(c for c in cheats if c.name == "race_between_warps")
+    assert racy.policy.memory_checkers == ("racecheck",)
+
+
+def test_cuda_without_a_gpu_has_a_score_too() -> None:
+    found = selftest.selftest(device="emulated", limit=2)
+    assert found.missed == found.false_alarms == ()
+    assert found.timing is None
+    assert len(found.findings) + len(found.skipped) == 6
 
 
 def finding(kind: str, name: str, *, right: bool, found: str = "accuracy") -> Finding:
@@ -153,9 +211,9 @@ def test_a_few_kernels_of_each_kind_are_judged_for_real() -> None:
 
 def test_a_judge_that_looks_at_nothing_misses_bugs(monkeypatch: pytest.MonkeyPatch) -> None:
     blind = replace(SCREEN, name="blind", families=("given",), rounds=1, block_us=50.0)
-    monkeypatch.setattr(selftest, "PLANTED", blind)
-    items = [i for i in selftest._items("mutant", 2) if "wrong-identity" in i.name]
-    monkeypatch.setattr(selftest, "_items", lambda kind, threads: iter(items))
+    monkeypatch.setattr(corpus, "PLANTED", blind)
+    chosen = [i for i in corpus.items_of("mutant", TARGET) if "wrong-identity" in i.name]
+    monkeypatch.setattr(selftest, "items_of", lambda kind, target: iter(chosen))
     found = selftest.selftest(kinds=("mutant",), with_timing=False)
     assert found.missed, "a maximum that starts at zero is harmless for ordinary inputs"
     assert not found.holds

@@ -46,7 +46,7 @@ def complete(problem: Problem, emit: Emit) -> Capture:
             warnings.simplefilter("ignore")
             return _complete(problem, emit, free)
     except SourceError as error:
-        raise faults.explain(error, free) from error.__cause__
+        raise faults.explain(error, free, problem) from error.__cause__
     except (MemoryError, RuntimeError) as error:
         if short := memory.shortage(error, free):
             raise short from error

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from kernelwright.capture import memory
 from kernelwright.errors import SourceError
+from kernelwright.types import Problem
 
 CUDA_WORDS = ("not compiled with CUDA", "no NVIDIA driver", "CUDA error", "No CUDA GPUs", "CUDA driver")
 DEVICE_WORDS = ("Expected all tensors to be on the same device", "is on cuda")
 
 
-def explain(error: SourceError, free: int) -> SourceError:
+def explain(error: SourceError, free: int, problem: Problem) -> SourceError:
     """Returns the error with a fix that fits its cause, or the error itself.
 
     Args:
         error: as the loader raised it, with the user's exception as its cause.
         free: bytes that were available before the reference was loaded.
+        problem: the draft; where it draws its own inputs, they may be what does not fit.
     """
     cause = error.__cause__
     if cause is None:
@@ -38,6 +40,12 @@ def explain(error: SourceError, free: int) -> SourceError:
         return SourceError(error.message, "start kernelwright in the folder that the file's paths are relative to")
     if isinstance(cause, NotImplementedError) and "forward" in text:
         return SourceError("Model has no forward", "define `def forward(self, x): ...`")
+    if (
+        isinstance(cause, RuntimeError | ValueError | TypeError | IndexError)
+        and problem.workloads[0].generator == "spec"
+    ):
+        given = ", ".join(f"{spec.name}={spec.dtype}[{','.join(map(str, spec.shape))}]" for spec in problem.inputs)
+        return SourceError(error.message, f"give inputs that it takes with --input (it got {given}), or correct it")
     return error
 
 

@@ -148,9 +148,9 @@ def _check_contract(tree: ast.Module, path: Path, inputs: tuple[str, ...]) -> No
         return
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     if "Model" not in missing:
-        returned = "[torch.randn(64, 64)]" if "get_inputs" in missing else "[]"
-        example = f"add `def {missing[0]}(): return {returned}`"
-        raise SourceError(f"{path} defines Model but not {' and '.join(missing)}", example)
+        returned = {"get_inputs": "[torch.randn(64, 64)]", "get_init_inputs": "[]"}
+        examples = (f"`def {name}(): return {returned[name]}`" for name in missing)
+        raise SourceError(f"{path} defines Model but not {' and '.join(missing)}", f"add {' and '.join(examples)}")
     modules = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     if modules and not functions:
         fix = f"name the module Model (such as `Model = {modules[0]}`) and add get_inputs and get_init_inputs"

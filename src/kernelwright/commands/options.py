@@ -51,21 +51,22 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
         command(source=source, options=options, **others)
 
     made: Callable[..., None] = gathered
+    # The one that is applied last stands first in the help.
     for option in (
-        click.option("--eval", "evaluation", is_flag=True, help="Call .eval() on the module before use."),
         click.option(
-            "--input", "inputs", multiple=True, metavar="SPEC",
-            help='For file.py:function, once for each argument: "float32[4096,1024]", "int64[512]=0..31999".',
-        ),
-        click.option(
-            "--dynamic", multiple=True, metavar="AXIS",
-            help='A size that varies, as "B=x[0],mask[0]:1..8192"; a file can say it as DYNAMIC.',
+            "--gradient", multiple=True, metavar="NAME", help="The same for this input or parameter; can be repeated."
         ),
         click.option(
             "--gradients", is_flag=True, help="Forward and backward together, for all floating inputs and parameters."
         ),
         click.option(
-            "--gradient", multiple=True, metavar="NAME", help="The same for this input or parameter; can be repeated."
+            "--dynamic", multiple=True, metavar="AXIS",
+            help='A size that varies, as "B=x[0],mask[0]:1..8192"; a file can say it as DYNAMIC.',
+        ),
+        click.option("--eval", "evaluation", is_flag=True, help="Call .eval() on the module before use."),
+        click.option(
+            "--input", "inputs", multiple=True, metavar="SPEC",
+            help='For file.py:function, once for each argument: "float32[4096,1024]", "int64[512]=0..31999".',
         ),
         click.argument("source"),
     ):  # fmt: skip

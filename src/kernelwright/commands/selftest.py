@@ -19,7 +19,13 @@ from kernelwright.selftest import Finding, Score, TimingTest, selftest
 
 
 @click.command(name="selftest", short_help="Print the judge's own score: caught of planted, false alarms.")
-@click.option("--device", type=click.Choice(["cpu"]), default="cpu", show_default=True)
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "emulated", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="emulated: CUDA C++ without a GPU, and no times.",
+)
 @click.option("--limit", type=click.IntRange(1), help="At most so many kernels of each kind: a quick look.")
 @click.option("--no-timing", is_flag=True, help="Leave the timing self-test out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the score as JSON.")
@@ -29,9 +35,8 @@ def selftest_command(device: str, limit: int | None, no_timing: bool, as_json: b
     Exit status 0: every cheat and every planted bug was caught, every honest kernel passed, copies of one kernel tied
     and a kernel slowed by a known delay lost by it. 1: not so.
     """
-    del device  # one so far
     with Progress(err) as progress:
-        score = selftest(limit=limit, with_timing=not no_timing, tell=progress.step)
+        score = selftest(device=device, limit=limit, with_timing=not no_timing, tell=progress.step)
     if as_json:
         click.echo(json.dumps(plain(score), indent=1))
     else:

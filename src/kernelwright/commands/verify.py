@@ -15,10 +15,10 @@ from rich.text import Text
 from kernelwright import codec, languages
 from kernelwright.commands.options import err, out
 from kernelwright.console import Progress
-from kernelwright.judge.policies import POLICIES
+from kernelwright.judge.policies import POLICIES, policies_for
 from kernelwright.run.recollect import recollect
 from kernelwright.run.verify import Verification, verify
-from kernelwright.types import digest
+from kernelwright.types import Target, digest
 
 
 @click.command(name="verify", short_help="Judge a stored RECORD again, and say whether it holds.")
@@ -34,20 +34,28 @@ from kernelwright.types import digest
 def verify_command(record: str, policy: str | None, folders: tuple[Path, ...], as_json: bool) -> None:
     """Judge a stored RECORD again, here, and say whether it holds.
 
-    RECORD is the best folder that `optimize` wrote, its evidence.json, or the digest of a record or candidate (six
-    digits are enough). The verdict must come out again everywhere; the speedups where machine, tools and policy are
-    those of the record, within both intervals and the noise. Exit status 0: it holds, 1: it does not.
+    RECORD is a folder that `optimize` wrote (best or runner-up), its evidence.json, or the digest of a record or
+    candidate (six digits are enough). It is judged on the kind of device that it was taken on. The verdict must come
+    out again everywhere; the speedups where machine, tools and policy are those of the record, within both intervals
+    and the noise. Exit status 0: it holds, 1: it does not.
     """
     remembered = recollect(record, folders=folders)
+    target = _target_like(remembered.target)
     with Progress(err) as progress:
-        found = verify(
-            remembered, languages.detect_target(), policy=POLICIES[policy] if policy else None, on_event=progress.event
-        )
+        chosen = policies_for(target)[policy] if policy else None
+        found = verify(remembered, target, policy=chosen, on_event=progress.event)
     if as_json:
         click.echo(json.dumps(_plain(found), indent=1))
     else:
         _print(found)
     sys.exit(0 if found.holds else 1)
+
+
+def _target_like(target: Target) -> Target:
+    """Returns the same kind of device, as it is here."""
+    if languages.is_emulated(target):
+        return languages.emulated_target()
+    return languages.detect_device_target() if target.kind == "cuda" else languages.detect_target()
 
 
 def _plain(found: Verification) -> dict[str, object]:

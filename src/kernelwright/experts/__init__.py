@@ -30,12 +30,13 @@ def templates(problem: Problem, graph: Graph, *, target: Target) -> Proposals:
         reason = f"no expert takes a graph of {len(graph.nodes)} operators; {MOST_NODES} is the most"
         return Proposals(templates=(), refusals=(Refusal(subject=problem.name, reason=f"{reason}; give it in parts"),))
     found: list[Template] = []
-    refused: list[Refusal] = []
+    refused: dict[str, Refusal] = {}
     for name in EXPERTS[target.kind]:
         expert: Expert = import_module(f"{__name__}.{name}")
         answer = expert.propose(problem, graph, target)
         if isinstance(answer, Refusal):
-            refused.append(answer)
+            # The general expert, which is asked first, only misses a reader; a special one knows what is in the way.
+            refused[answer.subject] = answer
         elif isinstance(answer, Template):
             found.append(answer)
         elif answer is not None:
@@ -43,4 +44,4 @@ def templates(problem: Problem, graph: Graph, *, target: Target) -> Proposals:
     if found:
         # A refusal of one expert is news only where no other could do the whole graph.
         return Proposals(templates=tuple(found), refusals=())
-    return Proposals(templates=(), refusals=tuple(refused))
+    return Proposals(templates=(), refusals=tuple(refused.values()))

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from kernelwright import environment
-from kernelwright.errors import KernelwrightError, SourceError, UserError, WorkerDied
+from kernelwright.errors import KernelwrightError, SourceError, WorkerDied
 from kernelwright.judge import conditions
 from kernelwright.judge.device.pool import DeviceWorkers
 from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN, policies_for
@@ -74,9 +74,6 @@ class Judge:
     """
 
     def __init__(self, problem: Problem, target: Target, *, on_event: Callable[[Any], None] | None = None) -> None:
-        if target.kind == "cuda" and (problem.axes or problem.gradients):
-            what = "sizes that vary" if problem.axes else "gradients"
-            raise UserError(f"{problem.name} has {what}, which are judged on the CPU only", "use --device cpu")
         self.problem, self.target = problem, target
         self._on_event = on_event
         self._device = DeviceWorkers(on_event=on_event) if target.kind == "cuda" else None
@@ -142,7 +139,9 @@ class Judge:
             # A device's worker and one that watches Python keep deadlines of their own: all is made ready for them.
             at_once = self._device is None and candidate.language != "python"
             worker = self._open() if at_once else self._ready(policy)
-            preparing_s = 0.0 if digest(policy) in self._prepared else PREPARE_DEADLINE_S
+            # For Python a device's worker makes a session of its own, at the first one.
+            ready = digest(policy) in self._prepared and (at_once or self._device is None or not candidate.witnessed)
+            preparing_s = 0.0 if ready else PREPARE_DEADLINE_S
             try:
                 outcome = worker.request(
                     "judge",
@@ -186,6 +185,8 @@ class Judge:
     def _run_checker(
         self, candidate: Candidate, checker: str, artifact: Artifact | Failure, program: str, policy: Policy
     ) -> Check | str:
+        if self._on_event:
+            self._on_event({"memory checker": checker})
         if isinstance(artifact, Failure):
             text = f"it does not build with the checker: {artifact.message}"
             return Check(name=checker, passed=False, evidence=text)

@@ -1,14 +1,18 @@
 """Draws: sets of inputs and parameters of every family, with what is allowed for every output.
 
 A draw is made once and kept for all candidates of a session where memory allows. Seeds derive from a secret
-that never leaves the process. Not here: where a candidate finds the values (slots.py).
+that never leaves the process. The same on a device (device/draws.py), but for where tensors are made and how
+bounds are kept. Not here: where a candidate finds the values (slots.py).
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -24,14 +28,17 @@ from kernelwright.judge.inputs import (
     exact_parameters,
     fill_family,
     fill_structured,
+    is_free,
     observed,
     within_seen,
 )
 from kernelwright.judge.sensitivity import Sensitivity
-from kernelwright.judge.structured import STRUCTURED
+from kernelwright.judge.slots import bytes_of
+from kernelwright.judge.structured import STRUCTURED, Structure
 from kernelwright.judge.truth import Truth, arithmetic_roundoff
+from kernelwright.process import Emit
 from kernelwright.reference_program import load_problem, state_of
-from kernelwright.types import Problem, TensorSpec
+from kernelwright.types import Policy, Problem, TensorSpec
 
 NEARBY = 8
 """Evaluations of the truth with moved inputs where an output has so few elements that one says little."""
@@ -64,77 +71,180 @@ class Draw:
         return tensors + sum(bound.size_bytes for bound in self.bounds)
 
 
-class Draws:
+class Facts(NamedTuple):
+    """What looking at a reference says; it stays true when a worker is replaced, and costs backward passes to find."""
+
+    fan_in: tuple[float, ...]
+    """For each output, how many numbers one element of it depends on."""
+    bytes_read: int
+    """No right kernel reads less."""
+    bytes_written: int
+    sums_only: bool
+    """Whether small integers leave no rounding (exactness.py)."""
+
+
+class AnyDraw(Protocol):
+    """What is kept of a draw, wherever it lies. **Covers**: its size. **Does not cover**: its contents."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Returns about how much memory the draw holds."""
+
+
+D = TypeVar("D", bound=AnyDraw)
+
+
+class AnyDraws(Generic[D]):
     """All draws of one problem, at the sizes that it has.
 
     Args:
         problem: whose inputs are drawn.
         secret: what every seed derives from.
         most_bytes: how much memory kept draws may hold; others are made again when they are asked for.
+        device: where they lie; None for the CPU.
+        known: the facts, where somebody found them before.
 
     Raises:
         SourceError: when the reference cannot be judged against.
     """
 
-    def __init__(self, problem: Problem, secret: int, most_bytes: float) -> None:
-        self.problem, self._secret, self._most_bytes = problem, secret, most_bytes
+    def __init__(
+        self,
+        problem: Problem,
+        secret: int,
+        most_bytes: float,
+        *,
+        device: torch.device | None = None,
+        known: Facts | None = None,
+    ) -> None:
+        self.problem, self._secret, self._most_bytes, self._device = problem, secret, most_bytes, device
+        self._placed = False
         self.reference = load_problem(problem)
-        self.truth = Truth(self.reference, self.seed("truth"))
-        self.initial = [t.clone() for _, t in state_of(self.reference.make_module(self.seed("state")))]
+        self.truth = self._truth()
+        with self.where():
+            module = self.reference.make_module(self.seed("state"))
+        self.initial = [t.to(device, copy=True) for _, t in state_of(module)]
         self._check_contract()
-        seen = [self.reference.make_inputs(self.seed("seen", i)) for i in range(SEEN_DRAWS)]
-        self.structures = observed(problem.inputs, seen, problem.parameters)
-        self.fan_in, self.must_move_bytes = self._sensitivity(seen)
-        self.sums_only = sums_only(self.reference, seen[0], self.seed("state"))
-        self._kept: OrderedDict[tuple[str, int], Draw] = OrderedDict()
+        seen = [self.make_inputs(self.seed("seen", i)) for i in range(SEEN_DRAWS)]
+        self.structures = self._observed(seen)
+        self.facts = known or self._facts(seen)
+        self.fan_in = self.facts.fan_in
+        self._kept: OrderedDict[tuple[str, int], D] = OrderedDict()
         self._dropped: dict[str, str] = {}
 
+    def _made(
+        self, family: str, number: int, inputs: Tensors, parameters: Tensors, bounds: tuple[Bound, ...], exact: Tensors
+    ) -> D:
+        raise NotImplementedError
+
+    def context(self) -> Any:
+        """Returns what calls of the reference run in: the device, for one that makes tensors without saying where."""
+        return self._device if self._placed else None
+
+    def within(self) -> Any:
+        """Returns `context` for a with statement."""
+        return self.context() or contextlib.nullcontext()
+
+    def where(self) -> Any:
+        """Returns what tensors are made in, for a with statement, so that they lie where the draws do."""
+        return self._device or contextlib.nullcontext()
+
+    def own(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> Tensors:
+        """Returns the reference's outputs in its own precision."""
+        with self.within():
+            return self.truth.own(self._there(inputs), self._there(parameters))
+
+    def _there(self, tensors: Sequence[torch.Tensor]) -> Tensors:
+        """Returns tensors where the reference is evaluated: elsewhere for draws that are kept on the host."""
+        return tuple(tensors)
+
+    def make_inputs(self, seed: int) -> Tensors:
+        """Returns the reference's own draw, made on the device where its code allows that."""
+        if self._device is None:
+            return self.reference.make_inputs(seed)
+        try:
+            with self._device:
+                made = self.reference.make_inputs(seed)
+        except SourceError:
+            made = self.reference.make_inputs(seed)
+        return tuple(t.to(self._device) for t in made)
+
+    def _truth(self) -> Truth:
+        with self.where():
+            made = Truth(self.reference, self.seed("truth"))
+        return made.to(self._device) if self._device else made
+
+    def _observed(self, seen: Sequence[Tensors]) -> tuple[Structure | None, ...]:
+        """What draws have in common is found, and filled, on the CPU; free numbers are looked at where they lie."""
+        free = [is_free(spec, tensor) for spec, tensor in zip(self.problem.inputs, seen[0], strict=True)]
+        near = [[t if f else t.cpu() for t, f in zip(draw, free, strict=True)] for draw in seen]
+        return observed(self.problem.inputs, near, self.problem.parameters)
+
+    def _structured(self, family: str, given: Tensors, seed: int) -> Tensors | None:
+        near = [t.cpu() if s else t for t, s in zip(given, self.structures, strict=True)]
+        varied = fill_structured(family, self.structures, near, seed)
+        return None if varied is None else tuple(t.to(g.device) for t, g in zip(varied, given, strict=True))
+
     def seed(self, *what: object) -> int:
-        """Returns the seed of something, by name."""
-        return hash((self._secret, *what)) % (1 << 62)
+        """Returns the seed of something, by name: the same in every process, for one secret."""
+        named = hashlib.blake2b(repr((self._secret, *what)).encode(), digest_size=8).digest()
+        return int.from_bytes(named, "little") >> 2
 
     def _check_contract(self) -> None:
         """The shapes are the problem's, and a call changes neither its inputs nor the module."""
-        inputs = self.reference.make_inputs(self.seed("contract"))
+        inputs = self.make_inputs(self.seed("contract"))
         for spec, tensor in zip(self.problem.inputs, inputs, strict=True):
             if tuple(tensor.shape) != spec.shape:
                 raise SourceError(f"input {spec.name} is drawn with shape {tuple(tensor.shape)}, not {spec.shape}")
-        module = self.reference.make_module(self.seed("state"))
-        before = [t.clone() for t in (*inputs, *(t for _, t in state_of(module)))]
+        with self.where():
+            module = self.reference.make_module(self.seed("state")).to(self._device)
+        there = self._there(inputs)
+        before = [t.clone() for t in (*there, *(t for _, t in state_of(module)))]
         with torch.no_grad():
-            self.reference.call(module, inputs)
+            try:
+                self.reference.call(module, there)
+            except SourceError:
+                if self._device is None:
+                    raise
+                self._placed = True
+                with self._device:
+                    self.reference.call(module, there)
         names = [s.name for s in (*self.problem.inputs, *self.problem.parameters)]
-        for name, old, new in zip(names, before, (*inputs, *(t for _, t in state_of(module))), strict=True):
+        for name, old, new in zip(names, before, (*there, *(t for _, t in state_of(module))), strict=True):
             if not torch.equal(old.nan_to_num(), new.nan_to_num()):
                 raise SourceError(f"the reference changes {name}", "return new tensors; judge in evaluation mode")
 
-    def _sensitivity(self, seen: Sequence[Tensors]) -> tuple[tuple[float, ...], int]:
+    def _facts(self, seen: Sequence[Tensors]) -> Facts:
         """Returns how many numbers outputs depend on at most, and the fewest bytes that must move.
 
         Under a mask both depend on the draw: several are looked at, with masks as open and as closed as they come.
         """
         looked_at = [seen[0]]
         if any(self.structures):
-            ends = [fill_structured(f, self.structures, seen[0], self.seed(f)) for f in ("lowest", "highest")]
+            ends = [self._structured(f, seen[0], self.seed(f)) for f in ("lowest", "highest")]
             looked_at = [*seen[:2], *(inputs for inputs in ends if inputs is not None)]
         found: list[tuple[tuple[float, ...], int]] = []
-        for number, inputs in enumerate(looked_at):
-            facts = Sensitivity(self.problem, self.reference, inputs, self.seed("state"))
-            if facts.usable or not number:
-                found.append((facts.fan_in(), facts.must_move_bytes()))
+        with self.where():
+            for number, inputs in enumerate(looked_at):
+                facts = Sensitivity(self.problem, self.reference, self._there(inputs), self.seed("state"))
+                if facts.usable or not number:
+                    found.append((facts.fan_in(), facts.must_move_bytes()))
+            only = sums_only(self.reference, self._there(seen[0]), self.seed("state"))
         most = tuple(max(column) for column in zip(*(fan_in for fan_in, _ in found), strict=True))
         # What the ends of a range say about bytes holds for no ordinary call.
-        return most, min(must_move for _, must_move in found[:2])
+        moved = min(must_move for _, must_move in found[:2])
+        written = sum(bytes_of(spec) for spec in self.problem.outputs)
+        return Facts(fan_in=most, bytes_read=moved - written, bytes_written=written, sums_only=only)
 
     def kept(self, family: str, number: int) -> bool:
         """Tells whether asking for a draw costs nothing: it is kept, or does not apply."""
         return (family, number) in self._kept or family in self._dropped
 
-    def every(self) -> tuple[Draw, ...]:
+    def every(self) -> tuple[D, ...]:
         """Returns the draws that are kept now."""
         return tuple(self._kept.values())
 
-    def draw(self, family: str, number: int) -> Draw | None:
+    def draw(self, family: str, number: int) -> D | None:
         """Returns a draw of a family, None where the family does not apply (see `left_out`)."""
         if family in self._dropped:
             return None
@@ -149,15 +259,25 @@ class Draws:
             self._kept[family, number] = made
         return made
 
+    def make_ready(self, policy: Policy, emit: Emit) -> None:
+        """Makes a policy's draws, as far as there is memory for them."""
+        for number in range(policy.draws):
+            for family in policy.families:
+                if not self.kept(family, number):
+                    emit({"family": family, "draw": number})
+                    self.draw(family, number)
+                    if not self.kept(family, number):
+                        break  # memory is full: the rest is made for each candidate
+
     def left_out(self, families: Sequence[str]) -> tuple[str, ...]:
         """Returns which of these families do not apply and why; those that have nothing to vary are not news."""
         return tuple(f"family {f} left out: {why}" for f, why in self._dropped.items() if f in families and why)
 
     # -------------------------------------------------------------------------------------------- making one
 
-    def _make(self, family: str, number: int) -> Draw | str:
+    def _make(self, family: str, number: int) -> D | str:
         """Returns a draw, or why there is none; limits are tried from the widest to what the reference is known for."""
-        if family == EXACT and not self.sums_only:
+        if family == EXACT and not self.facts.sums_only:
             return ""
         why = ""
         for ceiling, seen in self._attempts(family):
@@ -167,7 +287,7 @@ class Draws:
                 if family == "given":
                     raise
                 made = f"the reference does not accept it: {error.message}"
-            if isinstance(made, Draw):
+            if not isinstance(made, str):
                 return made
             why = why or made
         return why
@@ -181,11 +301,11 @@ class Draws:
 
     def _values(self, family: str, number: int, *, ceiling: float, seen: bool) -> tuple[Tensors, Tensors] | None:
         seed = self.seed(family, number)
-        given = self.reference.make_inputs(seed)
+        given = self.make_inputs(seed)
         style = number if family == "given" else number + 1
         parameters = draw_parameters(self.problem.parameters, self.initial, style, seed + 1)
         if family in STRUCTURED:
-            varied = fill_structured(family, self.structures, given, seed)
+            varied = self._structured(family, given, seed)
             return None if varied is None else (varied, parameters)
         inputs = self._filled(family, self.problem.inputs, given, seed, ceiling=ceiling, seen=seen)
         if family == EXACT:
@@ -210,21 +330,28 @@ class Draws:
         specs = within_seen(specs, given) if seen else specs
         return fill_family(family, specs, given, seed, ceiling=ceiling)
 
-    def _attempt(self, family: str, number: int, *, ceiling: float, seen: bool) -> Draw | str:
+    def _attempt(self, family: str, number: int, *, ceiling: float, seen: bool) -> D | str:
         values = self._values(family, number, ceiling=ceiling, seen=seen)
         if values is None:
             return "" if family in STRUCTURED else "neither inputs nor parameters hold free numbers"
         inputs, parameters = values
-        exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
+        exact, own = self._answers(inputs, parameters)
         # Half-precision references overflow where float64 does not; both must be finite.
         finite = all(bool(t.isfinite().all()) for t in (*exact, *own) if t.is_floating_point())
         if not finite and family not in (NONFINITE, "given"):
             return NOT_FINITE
         if family == EXACT:
-            bounds = exact_bounds(self.problem, truth=exact, own=own, fan_in=self.fan_in)
-            return Draw(family, number, inputs, parameters, bounds, exact) if bounds else ""
+            with self.where():
+                bounds = exact_bounds(self.problem, truth=exact, own=own, fan_in=self.fan_in)
+            return self._made(family, number, inputs, parameters, bounds, exact) if bounds else ""
         bounds = self._bounds(inputs, parameters, exact, own)
-        return Draw(family, number, inputs, parameters, bounds, exact)
+        return self._made(family, number, inputs, parameters, bounds, exact)
+
+    def _answers(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Tensors, Tensors]:
+        """Returns the truth, and the reference's own outputs."""
+        inputs, parameters = self._there(inputs), self._there(parameters)
+        with self.within():
+            return self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
 
     def _bounds(
         self,
@@ -234,12 +361,14 @@ class Draws:
         own: Sequence[torch.Tensor],
     ) -> tuple[Bound, ...]:
         """Returns bounds from the truth for inputs that each moved by one rounding, a few times."""
+        inputs, parameters = self._there(inputs), self._there(parameters)
         finer: list[Tensors] = []
         count = NEARBY if min(t.numel() for t in exact) < NEARBY_ELEMENTS else 2
         step = self._rounding(inputs, parameters)
 
         def near(number: int, relative: float) -> Tensors:
-            return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("near", number))
+            with self.within():
+                return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("near", number))
 
         def fine() -> Tensors:
             if not finer:
@@ -247,27 +376,41 @@ class Draws:
             return finer[0]
 
         nearby = [near(number, step) for number in range(count)]
-        return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=fine)
+        with self.where():
+            return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=fine)
 
     def _rounding(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> float:
         return max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
 
     def bounds_of(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns the bounds for any contents."""
-        exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
+        exact, own = self._answers(inputs, parameters)
         return self._bounds(inputs, parameters, exact, own)
 
     def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns bounds for any contents from many more moved inputs, which settle what is doubtful."""
-        exact, own = self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
+        inputs, parameters = self._there(inputs), self._there(parameters)
+        exact, own = self._answers(inputs, parameters)
         step = self._rounding(inputs, parameters)
         pairs = max(2, min(CLOSER, CLOSER_ELEMENTS // max(1, sum(t.numel() for t in (*inputs, *exact)))) // 2)
 
         def moved(relative: float, pair: int) -> Tensors:
-            return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("closer", pair), untied=True)
+            seed = self.seed("closer", pair)
+            with self.within():
+                return self.truth.nearby(inputs, parameters, relative=relative, seed=seed, untied=True)
 
         nearby = [moved(sign * step, pair) for pair in range(pairs) for sign in (1.0, -1.0)]
         finer = moved(step / FINER, 0)
-        return bounds_for(
-            self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=lambda: finer, closer=True
-        )
+        with self.where():
+            return bounds_for(
+                self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=lambda: finer, closer=True
+            )
+
+
+class Draws(AnyDraws[Draw]):
+    """Draws on the CPU, where no candidate shares the memory that they lie in."""
+
+    def _made(
+        self, family: str, number: int, inputs: Tensors, parameters: Tensors, bounds: tuple[Bound, ...], exact: Tensors
+    ) -> Draw:
+        return Draw(family, number, inputs, parameters, bounds, exact)

@@ -92,7 +92,7 @@ def examine(session: Session, candidate: Candidate, artifact: Artifact, policy: 
 class _Examination:
     def __init__(self, session: Session, candidate: Candidate, policy: Policy, workspaces: Workspaces) -> None:
         self.session, self.candidate, self.policy, self.workspaces = session, candidate, policy, workspaces
-        self.slots, self.found = session.slots, Findings()
+        self.slots, self.draws, self.found = session.slots, session.draws, Findings()
         self.sizes, self.place = sizes_of(session.problem), ""
         self.deadline = time.monotonic() + policy.deadline_s
 
@@ -148,6 +148,7 @@ class _Examination:
         runner.perturb(0)
         estimate_us = self._estimate_us(runner)
         baselines = self._unhurried(lambda: session.ready_baselines(self.policy))
+        session.say({"state": f"timing {self.policy.rounds} rounds"})
         samples, fault = timing.run_rounds(
             self.policy,
             slots=self.slots,
@@ -198,10 +199,7 @@ class _Examination:
 
     def _check_shape(self, shape: Shape, artifact: Artifact) -> None:
         """The same checks at other sizes, in a process of their own with buffers of their own."""
-        session = self.session
-        inner = _Examination(session, self.candidate, self.policy, self.workspaces)
-        inner.slots, inner.found, inner.sizes, inner.place = shape.slots, self.found, shape.sizes, f"{shape.text}, "
-        inner.workspaces = Workspaces(self.candidate.plan.workspaces, shape.sizes)
+        inner = self._at(shape)
         shape.slots.restore_guards()
         try:
             runner = inner._start(artifact)
@@ -218,6 +216,12 @@ class _Examination:
         finally:
             inner.workspaces.region.close()
         self.found.shapes.append(shape.text)
+
+    def _at(self, shape: Shape) -> _Examination:
+        inner = _Examination(self.session, self.candidate, self.policy, self.workspaces)
+        inner.slots, inner.draws, inner.sizes, inner.place = shape.slots, shape.draws, shape.sizes, f"{shape.text}, "
+        inner.workspaces, inner.found = Workspaces(self.candidate.plan.workspaces, shape.sizes), self.found
+        return inner
 
     def _check_draw(self, runner: Runner, draw: Draw) -> None:
         """Two calls on different slots, everything undefined filled with different patterns."""
@@ -275,7 +279,8 @@ class _Examination:
         failed = [finding for finding in findings if not finding.passed]
         if failed and all(finding.doubtful for finding in failed):
             self.found.closer += 1
-            return self._findings(self.session.closer_bounds_of_slot(slot), slot)
+            closer = self.draws.closer_bounds(self.slots.inputs[slot], self.slots.parameters)
+            return self._findings(closer, slot)
         return findings
 
     def _note_correctness(self) -> None:

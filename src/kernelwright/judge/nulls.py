@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.errors import SourceError
-from kernelwright.judge.draws import Draw, Draws, Tensors
+from kernelwright.judge.draws import AnyDraws, Draw, Tensors
 from kernelwright.judge.inputs import NONFINITE
 
 PRECISIONS = {"bfloat16": 8, "float16": 11, "TF32": 11, "float32": 24}
@@ -61,7 +61,7 @@ class Nulls:
         draws: of the problem; what it keeps is used, the rest is made.
     """
 
-    def __init__(self, draws: Draws) -> None:
+    def __init__(self, draws: AnyDraws[Draw]) -> None:
         self._draws, self._problem = draws, draws.problem
         self._rounded: dict[tuple[str, int, str], Tensors | None] = {}
         self._fixed: tuple[torch.Tensor, ...] = ()
@@ -134,7 +134,7 @@ class Nulls:
             inputs = [rounded(t, precision) for t in draw.inputs]
             parameters = [rounded(t, precision) for t in draw.parameters]
             try:
-                self._rounded[key] = self._draws.truth.own(inputs, parameters)
+                self._rounded[key] = self._draws.own(inputs, parameters)
             except SourceError:
                 self._rounded[key] = None
         outputs = self._rounded[key]
@@ -164,7 +164,7 @@ class Nulls:
             return []  # it never changes (see `fixed`): nothing is known
         values[place] = changed
         try:
-            outputs = self._draws.truth.own(values[:count], values[count:])
+            outputs = self._draws.own(values[:count], values[count:])
         except SourceError:
             return []
         names = [spec.name for spec in self._problem.outputs]
@@ -212,7 +212,7 @@ def _mean_row(truth: torch.Tensor) -> torch.Tensor:
     return _spread(_rows_of(truth).mean(0, keepdim=True), truth)
 
 
-def weaknesses(draws: Draws, families: Sequence[str], count: int) -> tuple[str, ...]:
+def weaknesses(draws: AnyDraws[Draw], families: Sequence[str], count: int) -> tuple[str, ...]:
     """Returns a line for each null candidate that a policy would let pass."""
     found = Nulls(draws).run(families, count)
     return tuple(f"weak problem: {null.name} would pass for {null.output}" for null in found if not null.caught_by)

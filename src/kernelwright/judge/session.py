@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from kernelwright.errors import SourceError, UserError
 from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline, Unavailable, make_baseline
 from kernelwright.judge.correctness import Bound
-from kernelwright.judge.draws import Draw, Draws
+from kernelwright.judge.draws import AnyDraws, Draw, Draws
 from kernelwright.judge.inputs import Refresher, draw_parameters, wild_inputs
 from kernelwright.judge.nulls import weaknesses
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
@@ -41,9 +41,16 @@ DEFAULT_CACHE_BYTES = 32 << 20
 class Session:
     """A problem made ready for judging.
 
+    What a witnessed candidate on another device is judged with (device/witnessing.py) has other draws, slots,
+    bandwidth and baselines.
+
     Raises:
         UserError: when memory does not suffice, or the reference cannot be judged against.
     """
+
+    device = "cpu"
+    """Where candidates run."""
+    draws: AnyDraws[Draw]
 
     def __init__(self, problem: Problem, target: Target, program: Path, emit: Emit) -> None:
         self.problem, self.target, self.program, self._emit = problem, target, program, emit
@@ -54,29 +61,47 @@ class Session:
         cache = target.cache_bytes or DEFAULT_CACHE_BYTES
         self._secret = int.from_bytes(os.urandom(6), "little")
         self.rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
-        self.draws = Draws(problem, self._secret, DRAW_MEMORY_SHARE * self._free_bytes)
+        self.draws = self._make_draws(DRAW_MEMORY_SHARE * self._free_bytes)
         self.reference, self.truth = self.draws.reference, self.draws.truth
-        self.must_move_bytes = self.draws.must_move_bytes
-        self.slots = Slots(problem, cache_bytes=cache, available_bytes=self._free_bytes)
+        self.must_move_bytes = self.draws.facts.bytes_read + self.draws.facts.bytes_written
+        self.slots = self._make_slots(cache)
         self._baselines: dict[str, Baseline | Unavailable] = {}
         self._shapes: tuple[Shape, ...] = ()
+        self.at_close: list[Callable[[], None]] = []
+        """What others began for this session, to be ended with it."""
         self._weaknesses: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
+        self.say({"state": "drawing inputs"})
         self._refresher = self._make_refresher()
         self._refresher.mixer.active = self._accepts_mixed()
         self._refresher.wild = self._stands_wild()
         self.kinds: dict[int, str] = {}
         """What kind of contents each slot got when it was refreshed last (inputs.KINDS)."""
         self.refresh(range(self.slots.count))
-        self.bandwidth = integrity.measure_bandwidth(self.slots.input.bytes, threads=target.threads)
+        self.bandwidth = self.measure_bandwidth()
         given = self.draw("given", 0)
         assert given is not None
         self.profiles = integrity.profiles_of([given.bounds])
+
+    def say(self, news: dict[str, object]) -> None:
+        """Reports what begins now."""
+        self._emit(news)
+
+    def _make_draws(self, most_bytes: float) -> AnyDraws[Draw]:
+        return Draws(self.problem, self._secret, most_bytes)
+
+    def _make_slots(self, cache_bytes: int) -> Slots:
+        return Slots(self.problem, cache_bytes=cache_bytes, available_bytes=self._free_bytes)
+
+    def measure_bandwidth(self) -> float:
+        """Returns the bytes per second beyond which no time is believed, but for a margin."""
+        return integrity.measure_bandwidth(self.slots.input.bytes, threads=self.target.threads)
 
     def _seed(self, *what: object) -> int:
         return self.draws.seed(*what)
 
     def draw(self, family: str, number: int) -> Draw | None:
         """Returns a draw of a family, None where the family does not apply (see `notes`)."""
+        self.say({"family": family, "draw": number})
         return self.draws.draw(family, number)
 
     def notes(self, policy: Policy) -> tuple[str, ...]:
@@ -118,7 +143,7 @@ class Session:
         self._refresher.refresh([inputs])
         parameters = draw_parameters(self.problem.parameters, self.draws.initial, 0, self._seed("mixed"))
         try:
-            outputs = self.truth.own([t.nan_to_num(0.0) if t.is_floating_point() else t for t in inputs], parameters)
+            outputs = self.draws.own([t.nan_to_num(0.0) if t.is_floating_point() else t for t in inputs], parameters)
         except SourceError:
             return False
         return all(bool(t.isfinite().all()) for t in outputs if t.is_floating_point())
@@ -127,7 +152,7 @@ class Session:
         """Tells whether the reference is finite for inputs with a few wild elements."""
         inputs = self.reference.make_inputs(self._seed("wild"))
         drawn = wild_inputs(self.problem.inputs, inputs)
-        outputs = self.truth.own(
+        outputs = self.draws.own(
             drawn, draw_parameters(self.problem.parameters, self.draws.initial, 0, self._seed("wild"))
         )
         return all(bool(t.isfinite().all()) for t in outputs if t.is_floating_point())
@@ -140,17 +165,12 @@ class Session:
 
     def floor_us(self) -> float:
         """Returns the time below which moving the necessary bytes is impossible here, measured again."""
-        again = integrity.measure_bandwidth(self.slots.input.bytes, threads=self.target.threads)
-        self.bandwidth = max(self.bandwidth, again)
+        self.bandwidth = max(self.bandwidth, self.measure_bandwidth())
         return self.must_move_bytes / (integrity.FLOOR_MARGIN * self.bandwidth) * 1e6
 
     def bounds_of_slot(self, slot: int) -> tuple[Bound, ...]:
         """Returns the full bounds for what a slot holds now."""
         return self.draws.bounds_of(self.slots.inputs[slot], self.slots.parameters)
-
-    def closer_bounds_of_slot(self, slot: int) -> tuple[Bound, ...]:
-        """Returns bounds for what a slot holds now that settle what is doubtful."""
-        return self.draws.closer_bounds(self.slots.inputs[slot], self.slots.parameters)
 
     def baseline(self, name: str) -> Baseline | Unavailable:
         """Returns a baseline, compiled and warm; made at first use."""
@@ -158,19 +178,22 @@ class Session:
             self._emit({"baseline": name, "state": "compiling" if name != EAGER else "warming"})
             start = time.monotonic()
             eager = self.baseline(EAGER) if name != EAGER else None
-            made = make_baseline(
-                name,
-                self.problem,
-                self.reference,
-                inputs=self.slots.inputs,
-                parameters=self.slots.parameters,
-                threads=self.target.threads,
-                eager=eager if isinstance(eager, Baseline) else None,
-            )
+            made = self._make_baseline(name, eager if isinstance(eager, Baseline) else None)
             self._baselines[name] = made
             state = made.reason if isinstance(made, Unavailable) else "ready"
             self._emit({"baseline": name, "state": state, "seconds": round(time.monotonic() - start, 2)})
         return self._baselines[name]
+
+    def _make_baseline(self, name: str, eager: Baseline | None) -> Baseline | Unavailable:
+        return make_baseline(
+            name,
+            self.problem,
+            self.reference,
+            inputs=self.slots.inputs,
+            parameters=self.slots.parameters,
+            threads=self.target.threads,
+            eager=eager,
+        )
 
     def release(self) -> None:
         """Drops the outputs that baselines hold for their addresses, where they are large."""
@@ -181,13 +204,7 @@ class Session:
 
     def prepare(self, policy: Policy) -> None:
         """Makes everything that the policy needs and that no candidate changes."""
-        for number in range(policy.draws):
-            for family in policy.families:
-                if not self.draws.kept(family, number):
-                    self._emit({"family": family, "draw": number})
-                    self.draw(family, number)
-                    if not self.draws.kept(family, number):
-                        break  # memory is full: the rest is made for each candidate
+        self.draws.make_ready(policy, self._emit)
         for shape in self.shapes(policy.hidden_shapes):
             for family in HIDDEN_FAMILIES:
                 shape.draws.draw(family, 0)
@@ -200,6 +217,7 @@ class Session:
 
     def measure_baselines(self, policy: Policy) -> tuple[Measurement, ...]:
         """Returns the baselines' times, without a candidate."""
+        self.say({"state": f"timing {policy.rounds} rounds"})
         samples, _ = timing.run_rounds(
             policy,
             slots=self.slots,
@@ -217,7 +235,9 @@ class Session:
         )
 
     def close(self) -> None:
-        """Gives shared memory back."""
+        """Ends what was begun for it, and gives shared memory back."""
+        for end in self.at_close:
+            end()
         self.slots.close()
         for shape in self._shapes:
             shape.slots.close()

@@ -34,8 +34,6 @@ GUARDS = {"input": b"\xff\xff", "output": b"\xfd\x7f", "workspace": b"\xf9\xff",
 """The pattern of each region's bands, by its name: NaN in every floating format, and those of what a kernel sees all
 different, so that what was read beyond one buffer never looks like an untouched band when it is written beyond
 another."""
-GUARD = 0xFF
-"""Every byte of the bands on a device, where they do not differ yet (device/arena.py)."""
 POISONS = (0xFF, 0x5A)
 """Two patterns: a NaN in every floating format, and an ordinary number."""
 MAX_SLOTS = 4096

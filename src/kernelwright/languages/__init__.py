@@ -6,7 +6,7 @@ Not here: loading an artifact, which only the judge's runner does.
 from kernelwright.languages.builder import Builder
 from kernelwright.languages.device_target import detect_device_target
 from kernelwright.languages.devices import cuda_target
-from kernelwright.languages.emulation import emulated_target
+from kernelwright.languages.emulation import emulated_target, is_emulated
 from kernelwright.languages.hardware import detect_target
 from kernelwright.languages.kernel_file import candidate_from_file, skeleton
 from kernelwright.languages.plan import check_plan
@@ -22,6 +22,7 @@ __all__ = [
     "detect_device_target",
     "detect_target",
     "emulated_target",
+    "is_emulated",
     "load",
     "names",
     "skeleton",

@@ -10,15 +10,12 @@ its own (kernelwright.tiles.cutile_build), and the calling convention (cutile_pl
 from __future__ import annotations
 
 from importlib import metadata
-from pathlib import Path
 
 from kernelwright.errors import MissingTool
-from kernelwright.languages import author_code, cutile_plan, python_source, tile_arguments
-from kernelwright.languages.author_code import LIMITS
-from kernelwright.languages.bounded import Limits
+from kernelwright.languages import cutile_plan, python_source, tile_arguments
 from kernelwright.languages.python_source import KernelFunction
-from kernelwright.languages.tile_arguments import PlanFault
-from kernelwright.types import Artifact, Candidate, Failure, OptionValue, Problem, Target, digest
+from kernelwright.languages.tile_language import TileLanguage, chosen_settings, unsupported
+from kernelwright.types import Candidate, Failure, OptionValue, Problem, Target
 
 FORMAT = 1
 """Part of every key: raise it when the same inputs would give another artifact or another verdict."""
@@ -38,7 +35,7 @@ SETTINGS: dict[str, tuple[int, ...]] = {
 NO_CUTILE = 'install it: pip install "cuda-tile[tileiras]>=1.7,<1.8"'
 
 
-class Cutile:
+class Cutile(TileLanguage):
     """cuTile sources to a cubin, without a device or a driver.
 
     **Covers**: sm_80, sm_90a, sm_100 and their relatives; several kernels in one cubin; constants, scalars, arrays with
@@ -47,53 +44,21 @@ class Cutile:
     foreign functions.
     """
 
-    name = "cutile"
-    runs_author_code = True
-    """Its builds import what the author wrote, in a process of their own that must be jailed."""
-    makes_plan = True
-    """Its artifacts have a plan of their own."""
+    name, worker, format = "cutile", WORKER, FORMAT
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
-        self.limits = limits
+    def versions(self) -> object:
+        """Returns the versions of what builds; raises MissingTool where it is not installed."""
+        return installed_versions()
 
-    def key(self, problem: Problem, candidate: Candidate, target: Target) -> str | Failure:
-        """Returns the digest of sources, plan, options, shapes, architecture and the compilers' versions.
-
-        Raises:
-            MissingTool: when cuda.tile or tileiras is not installed.
-        """
-        versions = installed_versions()
+    def check(self, problem: Problem, candidate: Candidate, target: Target) -> Failure | None:
+        """Returns why a candidate cannot be built; raises PlanFault where plan and source do not fit."""
         if fault := python_source.check_sources(candidate.sources, ALLOWED) or check_options(candidate.options):
             return fault
         if target.architecture not in GPU_CODES:
-            message = f"cutile cannot build for {target.architecture!r}; it builds for {', '.join(GPU_CODES)}"
-            return Failure(stage="build", kind="target", message=message)
-        try:
-            for matched in match(candidate):
-                cutile_plan.signature(problem, candidate, matched, settings=settings_of(candidate, matched))
-        except PlanFault as fault_found:
-            return fault_found.failure()
-        shapes = tuple((tensor.name, tensor.shape, tensor.dtype) for tensor in problem.arguments)
-        parts = (
-            FORMAT,
-            self.name,
-            versions,
-            candidate.sources,
-            candidate.plan,
-            candidate.options,
-            shapes,
-            problem.axes,
-        )
-        return digest((*parts, target.architecture))
-
-    def compile(self, problem: Problem, candidate: Candidate, target: Target, folder: Path) -> Artifact | Failure:
-        """Builds a candidate in an empty folder; the cubin is `folder/kernel.cubin`."""
-        key = self.key(problem, candidate, target)
-        if isinstance(key, Failure):
-            return key
-        return author_code.build(
-            WORKER, key=key, problem=problem, candidate=candidate, target=target, folder=folder, limits=self.limits
-        )
+            return unsupported(self.name, target, GPU_CODES)
+        for matched in match(candidate):
+            cutile_plan.signature(problem, candidate, matched, settings=settings_of(candidate, matched))
+        return None
 
 
 def kernels(candidate: Candidate) -> tuple[KernelFunction, ...]:
@@ -118,11 +83,7 @@ def settings_of(candidate: Candidate, matched: tile_arguments.Matched) -> tuple[
     Raises:
         PlanFault: for a value that cannot be.
     """
-    chosen = {name: given for name, given in candidate.options if name in SETTINGS} | dict(matched.settings)
-    for name, given in chosen.items():
-        if type(given) is not int or given not in SETTINGS[name]:
-            raise PlanFault(f"{matched.where}: option {name!r} is {given!r}; it can be {_choices(name)}", kind="option")
-    return tuple(sorted(chosen.items()))
+    return chosen_settings(candidate, matched, SETTINGS)
 
 
 def check_options(options: tuple[tuple[str, OptionValue], ...]) -> Failure | None:

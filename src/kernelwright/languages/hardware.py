@@ -102,12 +102,21 @@ def detect_target() -> Target:
     return Target(
         kind="cpu",
         architecture=_model(first),
-        features=tuple(sorted(name for name in features if FEATURES.fullmatch(name))),
+        features=_relevant(features),
         threads=environment.threads(),
         toolchain=tuple(sorted(toolchain)),
         host=platform.node(),
         cache_bytes=_last_level_cache_bytes(),
     )
+
+
+def cpu_features() -> tuple[str, ...]:
+    """Returns the instruction-set features of this machine that code may use, as `Target.features` has them."""
+    return _relevant(_cpu()[1])
+
+
+def _relevant(features: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in features if FEATURES.fullmatch(name)))
 
 
 def cpu_identity() -> str:

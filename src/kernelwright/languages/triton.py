@@ -11,15 +11,13 @@ Not here: Triton itself, which runs in a process of its own (kernelwright.tiles.
 from __future__ import annotations
 
 from importlib import metadata
-from pathlib import Path
 
 from kernelwright.errors import MissingTool
-from kernelwright.languages import author_code, python_source, tile_arguments, triton_plan
-from kernelwright.languages.author_code import LIMITS
-from kernelwright.languages.bounded import Limits
+from kernelwright.languages import python_source, tile_arguments, triton_plan
 from kernelwright.languages.python_source import KernelFunction
 from kernelwright.languages.tile_arguments import PlanFault
-from kernelwright.types import Artifact, Candidate, Failure, OptionValue, Problem, Target, digest
+from kernelwright.languages.tile_language import TileLanguage, chosen_settings, unsupported
+from kernelwright.types import Candidate, Failure, OptionValue, Problem, Target
 
 FORMAT = 1
 """Part of every key: raise it when the same inputs would give another artifact or another verdict."""
@@ -44,7 +42,7 @@ BUILD_OPTIONS: dict[str, tuple[str, tuple[OptionValue, ...]]] = {
 NO_TRITON = 'install it: pip install "triton>=3.6,<3.7"'
 
 
-class Triton:
+class Triton(TileLanguage):
     """Triton sources to a cubin, without a device or a driver.
 
     **Covers**: sm_80, sm_90a, sm_100 and their relatives; several kernels in one cubin; specialisation by value and
@@ -53,45 +51,21 @@ class Triton:
     arguments, inline profiling. A kernel that makes descriptors itself cannot have a grid that depends on an axis.
     """
 
-    name = "triton"
-    runs_author_code = True
-    """Its builds import what the author wrote, in a process of their own that must be jailed."""
-    makes_plan = True
-    """Its artifacts have a plan of their own."""
+    name, worker, format = "triton", WORKER, FORMAT
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
-        self.limits = limits
+    def versions(self) -> object:
+        """Returns the versions of what builds; raises MissingTool where it is not installed."""
+        return installed_version("triton", NO_TRITON)
 
-    def key(self, problem: Problem, candidate: Candidate, target: Target) -> str | Failure:
-        """Returns the digest of sources, plan, options, shapes, architecture and Triton's version.
-
-        Raises:
-            MissingTool: when Triton is not installed.
-        """
-        version = installed_version("triton", NO_TRITON)
+    def check(self, problem: Problem, candidate: Candidate, target: Target) -> Failure | None:
+        """Returns why a candidate cannot be built; raises PlanFault where plan and source do not fit."""
         if fault := python_source.check_sources(candidate.sources, ALLOWED) or check_options(candidate.options):
             return fault
         if target.architecture not in CAPABILITIES:
-            message = f"triton cannot build for {target.architecture!r}; it builds for {', '.join(CAPABILITIES)}"
-            return Failure(stage="build", kind="target", message=message)
-        try:
-            for matched in match(candidate):
-                settings = settings_of(candidate, matched)
-                triton_plan.signature(problem, candidate, matched, settings=settings)
-        except PlanFault as fault_found:
-            return fault_found.failure()
-        shapes = tuple((tensor.name, tensor.shape, tensor.dtype) for tensor in problem.arguments)
-        parts = (FORMAT, self.name, version, candidate.sources, candidate.plan, candidate.options, shapes, problem.axes)
-        return digest((*parts, target.architecture))
-
-    def compile(self, problem: Problem, candidate: Candidate, target: Target, folder: Path) -> Artifact | Failure:
-        """Builds a candidate in an empty folder; the cubin is `folder/kernel.cubin`."""
-        key = self.key(problem, candidate, target)
-        if isinstance(key, Failure):
-            return key
-        return author_code.build(
-            WORKER, key=key, problem=problem, candidate=candidate, target=target, folder=folder, limits=self.limits
-        )
+            return unsupported(self.name, target, CAPABILITIES)
+        for matched in match(candidate):
+            triton_plan.signature(problem, candidate, matched, settings=settings_of(candidate, matched))
+        return None
 
 
 def kernels(candidate: Candidate) -> tuple[KernelFunction, ...]:
@@ -123,12 +97,7 @@ def settings_of(candidate: Candidate, matched: tile_arguments.Matched) -> tuple[
     Raises:
         PlanFault: for a value that cannot be.
     """
-    chosen = {name: given for name, given in candidate.options if name in WHOLE_SETTINGS} | dict(matched.settings)
-    for name, given in chosen.items():
-        if type(given) is not int or given not in WHOLE_SETTINGS[name]:
-            choices = ", ".join(map(str, WHOLE_SETTINGS[name]))
-            raise PlanFault(f"{matched.where}: option {name!r} is {given!r}; it can be {choices}", kind="option")
-    return tuple(sorted(chosen.items()))
+    return chosen_settings(candidate, matched, WHOLE_SETTINGS)
 
 
 def check_options(options: tuple[tuple[str, OptionValue], ...]) -> Failure | None:

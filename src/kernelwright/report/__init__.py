@@ -72,7 +72,7 @@ def _line(rank: int, row: Row) -> Line:
     comparison, measured = _against(record), _candidate_time(record)
     return Line(
         rank=rank,
-        template=row.candidate.template or "-",
+        template=row.candidate.template or ("-" if row.candidate.author == "person" else row.candidate.author),
         schedule=" ".join(f"{name}={choice}" for name, choice in row.candidate.point) or "as written",
         author=row.candidate.author,
         policy=policy,

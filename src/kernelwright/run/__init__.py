@@ -15,6 +15,7 @@ from typing import Protocol
 from kernelwright import experts
 from kernelwright.graph import Capture, Graph
 from kernelwright.judge import MEASURE, REPORT, SCREEN, Judge, policies_for
+from kernelwright.run.authoring.authors import Authors, Staff, estimate_text
 from kernelwright.run.outputs import write_best
 from kernelwright.run.result import (
     Answer,
@@ -24,6 +25,7 @@ from kernelwright.run.result import (
     Stopped,
     amount,
     best_baseline,
+    busy_note,
     counted,
     ordered,
     verdict_of,
@@ -32,7 +34,7 @@ from kernelwright.run.session import JudgeFactory, Judging, OnEvent, Session, de
 from kernelwright.search import Chain, Strategy
 from kernelwright.search.evolve import Evolve
 from kernelwright.search.tune import Tune
-from kernelwright.store import Store
+from kernelwright.store import Run, Store
 from kernelwright.types import (
     Candidate,
     Judgement,
@@ -51,11 +53,11 @@ from kernelwright.types import (
 
 __all__ = ["BUILT_IN", "Event", "Parts", "Result", "Row", "judge_candidate", "optimize", "recall", "write_best"]
 
+AUTHORED = "optimize with authors"
+"""What a run is called in which authors write."""
 FINALISTS = 3
 TUNE_LIMITS = (24, 64)
 """Least and most proposals that `tune` may make."""
-BUSY_NOISE = 0.1
-"""An A/A noise from which a note says that the machine was busy; 1 to 5 % is usual on two idle cores."""
 PROPOSALS_PER_S = 0.7
 """Proposals that `tune` plans for in a second of budget: what building and judging took on two cores."""
 
@@ -118,6 +120,7 @@ def optimize(
     budget_s: float,
     parts: Parts | None = None,
     seed: int | None = None,
+    authors: Authors | None = None,
     on_event: OnEvent | None = None,
 ) -> Result:
     """Returns the fastest kernel that survived the judge, or the baseline where none is faster.
@@ -130,15 +133,18 @@ def optimize(
             of at most three candidates come after it.
         parts: the experts, the judge and its policies; None takes the target's own.
         seed: None goes on with the seed of the last run of this problem here, or draws one.
+        authors: language models, or a command, that write kernels; None leaves it to the experts.
         on_event: called with each line of progress, from this thread.
     """
     parts = parts or parts_for(target)
     store.put(capture)
-    run = store.begin_run("optimize", capture.problem, target, seed=seed)
+    run = store.begin_run("optimize" if authors is None else AUTHORED, capture.problem, target, seed=seed)
     session = Session(capture.problem, target, store=store, policies=parts.policies, on_event=on_event)
     templates, refusals = _templates(capture, target, parts)
     session.say("start", f"{capture.problem.name}: {amount(len(templates), 'template')}, seed {run.seed}")
     work = _Optimisation(session, parts, templates, budget_s=budget_s, seed=run.seed)
+    if authors is not None:
+        work.employ(authors, store, run)
     work.run()
     result = work.result(refusals, notes=capture.notes)
     session.say("end", result.why)
@@ -190,12 +196,24 @@ class _Optimisation:
         self._parts = parts
         self._budget_s = budget_s
         self._seed = seed
+        self._templates = templates
         self._strategy = strategy(templates, seed=seed, budget_s=budget_s)
+        self._staff: Staff | None = None
         self._stopped: Stopped = "finished"
         self._remembers = False
         self._best: Candidate | None = None
         self._report: Record | None = None
         self._baselines: tuple[Measurement, ...] = ()
+
+    def employ(self, authors: Authors, store: Store, run: Run) -> None:
+        """Has kernels written by authors as well."""
+        session = self._session
+        session.say("author", estimate_text(authors, session.problem, session.target))
+        self._staff = Staff(
+            authors, session.problem, session.target, store=store, run=run, budget_s=self._budget_s,
+            progress=lambda: (session.judged, session.preparing_s), say=lambda text: session.say("author", text),
+        )  # fmt: skip
+        self._strategy = self._staff.strategy(self._templates, seed=self._seed)
 
     def remember(self, *, hopeless: bool) -> None:
         """Takes everything from the store and judges nothing; `hopeless` where nothing can be proposed."""
@@ -225,9 +243,16 @@ class _Optimisation:
                         self._strategy.tell(((proposals[candidate], record),))
                         # What comes from the store is free, and so is what the judge prepares.
                         spent_s = time.monotonic() - start_s - self._session.preparing_s
-                        if self._session.judged > before and spent_s >= self._budget_s:
+                        if self._session.judged > before and (spent_s >= self._budget_s or self._judged_enough()):
                             self._stopped = "budget"
                             return
+        if self._staff is not None and (why := self._staff.calls.stopped):
+            self._stopped = "paused" if why.startswith("paused") else "budget"
+            self._session.say("author", why)
+
+    def _judged_enough(self) -> bool:
+        most = self._staff.authors.budget.judgements if self._staff else None
+        return most is not None and self._session.judged >= most
 
     def _by_policy(self, batch: tuple[Proposal, ...]) -> Iterator[tuple[Policy, dict[Candidate, Proposal]]]:
         for policy, effort in ((self._parts.screen, "screen"), (self._parts.measure, "measure")):
@@ -310,8 +335,15 @@ class _Optimisation:
             found=session.found,
             stopped=self._stopped,
             seconds=session.elapsed_s,
-            notes=notes + _notes_of(self._report),
+            notes=notes + _notes_of(self._report) + self._notes_of_authors(rows),
+            spending=self._staff.ledger.spending if self._staff else None,
         )
+
+    def _notes_of_authors(self, rows: tuple[Row, ...]) -> tuple[str, ...]:
+        if self._staff is None:
+            return ()
+        verified = sum(row.speed is not None and row.candidate.author in self._staff.writers for row in rows)
+        return self._staff.notes(verified=verified)
 
     def _answer(
         self, rows: tuple[Row, ...], refusals: tuple[Refusal, ...], quickest: Measurement | None
@@ -331,7 +363,7 @@ class _Optimisation:
             return "undecided", f"{began}; {so_far}; {goes_on} goes on from here"
         reason = f"none of {amount(len(rows), 'candidate')} passed the judge" if rows else "nothing could be proposed"
         if not rows and refusals:
-            reason += f" ({refusals[0].subject}: {refusals[0].reason})"
+            reason += f" ({refusals[0].text})"
         if quickest is None:
             return "baseline", f"{reason}; no time of a baseline is known"
         return "baseline", f"{reason}; {quickest.contender} is the fastest there is, at {quickest.median_us:.1f} µs"
@@ -340,11 +372,9 @@ class _Optimisation:
 def _notes_of(record: Record | None) -> tuple[str, ...]:
     if record is None or not isinstance(record.outcome, Judgement):
         return ()
-    noise = record.outcome.noise or 0.0
-    if noise <= BUSY_NOISE:
-        return record.outcome.notes
-    busy = f"the machine was busy while the report was timed (noise {100 * noise:.0f} %): small wins are lost in it"
-    return (*record.outcome.notes, f"{busy}; the same search on an idle machine would tell more (another --out)")
+    busy = busy_note(record)
+    advice = "an idle machine would tell more: search again there, with another --out"
+    return (*record.outcome.notes, f"{busy}; {advice}") if busy else record.outcome.notes
 
 
 def _baselines_of(record: Record | None) -> tuple[Measurement, ...]:

@@ -19,27 +19,31 @@ from kernelwright.run.session import described
 from kernelwright.types import Binding, Candidate, LaunchPlan, Workspace, digest
 
 FOLDER = "best"
+"""Of a kernel that is faster than every baseline."""
+RUNNER_UP = "runner-up"
+"""Of the fastest kernel that passed, where it was not shown to be faster than every baseline."""
 EVIDENCE = "evidence.json"
 WITNESSED = "witnessed, not sealed: this file's own Python ran in the measured process; look at it before you deploy it"
 
 
 def write_best(result: Result, out_dir: str | Path) -> Path | None:
-    """Writes the best kernel into `out_dir`/best and returns that folder, None where there is none to give.
+    """Writes the best kernel into `out_dir`/best, or runner-up, and returns that folder, None where nothing passed.
 
-    It holds the candidate's sources, of which the first carries the launch plan as a comment that
-    `kernelwright judge` reads, `plan.json`, and `evidence.json`: the record, and the problem, candidate,
-    target and policy that it belongs to, which `kernelwright verify` judges again. Nothing is written
-    where the answer is a baseline: a kernel that lost should not be picked up by mistake, and one that
-    an earlier result left there is removed.
+    Only a kernel that is the answer lies in `best`, so that one that ties, loses, or lacks its final judgement is not
+    picked up by mistake; it lies in `runner-up`. Whichever an earlier result left there is removed. A folder holds
+    the candidate's sources, of which the first carries the launch plan as a comment that `kernelwright judge` reads,
+    `plan.json`, and `evidence.json`: the record, and the problem, candidate, target and policy that it belongs to,
+    which `kernelwright verify` judges again.
 
     Raises:
         UserError: when the folder cannot be written, or holds something that is not ours.
     """
-    folder = Path(out_dir) / FOLDER
+    folder = Path(out_dir) / (FOLDER if result.answer == "kernel" else RUNNER_UP)
     row = next((row for row in result.rows if row.candidate == result.best), None)
     try:
-        _clear(folder)
-        if row is None or result.answer == "baseline":
+        for name in (FOLDER, RUNNER_UP):
+            _clear(folder.with_name(name))
+        if row is None:
             return None
         _write(folder, _texts(result, row))
     except OSError as error:

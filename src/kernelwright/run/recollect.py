@@ -12,7 +12,7 @@ from typing import Any
 
 from kernelwright import codec
 from kernelwright.errors import UserError
-from kernelwright.run.outputs import EVIDENCE
+from kernelwright.run.outputs import EVIDENCE, FOLDER, RUNNER_UP
 from kernelwright.run.verify import Remembered
 from kernelwright.store import Store
 from kernelwright.types import DIGEST_TAG, Candidate, Policy, Problem, Record, Target, digest
@@ -28,8 +28,8 @@ def recollect(subject: str, *, folders: Sequence[Path] = ()) -> Remembered:
     """Returns the record that a person names.
 
     Args:
-        subject: a folder that `optimize` wrote (or its `best` folder), an evidence file, or the digest of a record or
-            candidate, of which the first six digits are enough.
+        subject: a folder that `optimize` wrote (or `best` or `runner-up` in it), an evidence file, or the digest of a
+            record or candidate, of which the first six digits are enough.
         folders: result folders whose stores are searched for a digest; default: kernelwright-out/*.
 
     Raises:
@@ -50,9 +50,12 @@ def recollect(subject: str, *, folders: Sequence[Path] = ()) -> Remembered:
 
 
 def _from_folder(path: Path) -> Remembered:
-    folder = path if (path / EVIDENCE).is_file() else path / "best"
+    places = (path, path / FOLDER, path / RUNNER_UP)
+    folder = next((place for place in places if (place / EVIDENCE).is_file()), path)
     if not (folder / EVIDENCE).is_file():
-        raise UserError(f"{path} holds no kernel with its evidence", "give the best folder that `optimize` wrote")
+        raise UserError(
+            f"{path} holds no kernel with its evidence", "give the best or runner-up folder that `optimize` wrote"
+        )
     found = _from_file(folder / EVIDENCE)
     for number, source in enumerate(found.candidate.sources):
         file = folder / source.path

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
+from kernelwright.run.authoring.spending import Spending
 from kernelwright.search.speed import speed
 from kernelwright.types import (
     Candidate,
@@ -24,10 +25,13 @@ from kernelwright.types import (
     value,
 )
 
-EventKind = Literal["start", "prepare", "batch", "judged", "found", "best", "stage", "judge", "end"]
+EventKind = Literal["start", "prepare", "batch", "judged", "found", "best", "stage", "judge", "author", "end"]
 Answer = Literal["kernel", "baseline", "undecided"]
-Stopped = Literal["finished", "budget", "interrupted"]
+Stopped = Literal["finished", "budget", "interrupted", "paused"]
+"""paused: no author could be had; the same command goes on from there."""
 Standing = Literal["faster", "slower", "tie"]
+BUSY_NOISE = 0.1
+"""An A/A noise from which a note says that the machine was busy; 1 to 5 % is usual on two idle cores."""
 
 
 @value
@@ -37,7 +41,7 @@ class Event:
     kind: EventKind
     """start, prepare (what all candidates share; no budget passes until the next batch), batch (about to be
     judged), judged (new record), found (record from the store), best (a new fastest), stage (the final
-    stages), judge (the judge's own news), end."""
+    stages), judge (the judge's own news), author (calls of models and what they cost), end."""
     text: str
     """One line, complete in itself."""
     elapsed_s: float
@@ -108,6 +112,8 @@ class Result:
     stopped: Stopped
     seconds: float
     notes: tuple[str, ...] = ()
+    spending: Spending | None = None
+    """On authors, where there were any."""
 
 
 def outcome_name(record: Record) -> str:
@@ -146,6 +152,14 @@ def best_baseline(record: Record) -> Comparison | None:
     return min(record.outcome.comparisons, key=lambda c: c.speedup, default=None)
 
 
+def busy_note(record: Record) -> str:
+    """Returns what another load on the machine did to a record's times, empty where it was quiet."""
+    noise = (record.outcome.noise or 0.0) if isinstance(record.outcome, Judgement) else 0.0
+    if noise <= BUSY_NOISE:
+        return ""
+    return f"the machine was busy while this was timed (noise {100 * noise:.0f} %): smaller differences are lost in it"
+
+
 def standing(comparison: Comparison, noise: float) -> Standing:
     """Returns how a kernel stands against one baseline: only an interval wholly beyond the noise is no tie.
 
@@ -170,10 +184,13 @@ def verdict_of(record: Record, subject: str = "the best kernel") -> tuple[Answer
     # The baseline that decides is not always the one with the least speedup: another's interval may be wider.
     first = {standing(c, noise): c for c in sorted(record.outcome.comparisons, key=lambda c: -c.speedup)}
     decides = first.get("slower") or first.get("tie") or hardest
-    numbers = f"{decides.speedup:.2f}x against {decides.baseline}, interval {decides.low:.2f} to {decides.high:.2f}"
-    numbers += f", noise {100 * noise:.1f} %"
+    numbers = f"interval {decides.low:.2f} to {decides.high:.2f}, noise {100 * noise:.1f} %"
     if decides is first.get("slower"):
-        return "baseline", f"{decides.baseline} is faster than {subject}: {numbers}"
+        return (
+            "baseline",
+            f"{decides.baseline} is faster than {subject}, which has {decides.speedup:.2f}x its speed, {numbers}",
+        )
     if decides is first.get("tie"):
-        return "baseline", f"{subject} ties with {decides.baseline}: {numbers}"
-    return "kernel", f"the kernel is faster than every baseline: {numbers}"
+        return "baseline", f"{subject} ties with {decides.baseline}: {decides.speedup:.2f}x its speed, {numbers}"
+    against = f"{decides.speedup:.2f}x against {decides.baseline}"
+    return "kernel", f"the kernel is faster than every baseline: {against}, {numbers}"

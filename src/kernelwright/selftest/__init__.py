@@ -6,24 +6,20 @@ Not here: the kernels themselves (tests/cheats, tests/honest, tests/mutants) and
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 from kernelwright.run.session import disturbed
-from kernelwright.selftest.kernel_files import Kernel, kernels, reason
-from kernelwright.selftest.planted import THREADS, planted
-from kernelwright.selftest.sessions import PLANTED, QUICK, Sessions
-from kernelwright.selftest.small_problems import make_problem
+from kernelwright.selftest.items import Item, Kind, items_of
+from kernelwright.selftest.kernel_files import reason
+from kernelwright.selftest.sessions import Sessions, target_of
 from kernelwright.selftest.timing import TimingTest, timing_test
-from kernelwright.types import Candidate, Policy, Record, Target, value
+from kernelwright.types import Record, Target, value
 
 __all__ = ["KINDS", "Finding", "Score", "TimingTest", "selftest"]
 
-Kind = Literal["cheat", "mutant", "honest"]
-KINDS: tuple[Kind, ...] = ("cheat", "mutant", "honest")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @value
@@ -73,30 +69,18 @@ class Score:
         return not self.missed and not self.false_alarms and timing
 
 
-@dataclass(frozen=True)
-class Item:
-    """One kernel of the corpus before it is judged."""
-
-    kind: Kind
-    name: str
-    problem: str
-    candidate: Candidate
-    expected: tuple[str, ...]
-    policy: Policy
-    unfit: bool = False
-    """It cannot go wrong on this machine."""
-
-
 def selftest(
     *,
+    device: str = "cpu",
     kinds: tuple[Kind, ...] = KINDS,
     with_timing: bool = True,
     limit: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Score:
-    """Returns the judge's score on the CPU of this machine.
+    """Returns the judge's score on a device of this machine.
 
     Args:
+        device: cpu; emulated, where CUDA C++ runs on the CPU and nothing is timed; or cuda.
         kinds: what to judge.
         with_timing: whether to make the timing self-test as well.
         limit: at most so many kernels of each kind, spread over their list; None: all.
@@ -106,11 +90,11 @@ def selftest(
         UserError: the corpus is not installed, or there is no compiler.
     """
     begun = time.monotonic()
-    sessions = Sessions()
+    sessions = Sessions(target_of(device))
     try:
-        items = [item for kind in kinds for item in _spread(list(_items(kind, sessions.target.threads)), limit)]
+        chosen = [item for kind in kinds for item in _spread(list(items_of(kind, sessions.target)), limit)]
         findings: list[Finding] = []
-        fit = [item for item in items if not item.unfit]
+        fit = [item for item in chosen if not item.unfit]
         for problem in dict.fromkeys(item.problem for item in fit):
             batch = [item for item in fit if item.problem == problem]
             findings += _judge(sessions, batch)
@@ -118,11 +102,11 @@ def selftest(
         target = sessions.target
     finally:
         sessions.close()
-    timing = timing_test(target, tell=tell) if with_timing else None
+    timing = timing_test(target, tell=tell) if with_timing and device != "emulated" else None
     return Score(
         target=target,
         findings=tuple(findings),
-        skipped=tuple(item.name for item in items if item.unfit),
+        skipped=tuple(item.name for item in chosen if item.unfit),
         timing=timing,
         seconds=time.monotonic() - begun,
     )
@@ -143,27 +127,7 @@ def _finding(item: Item, record: Record) -> Finding:
     return Finding(kind=item.kind, name=item.name, right=right, found=reason(record), expected=item.expected)
 
 
-def _items(kind: Kind, threads: int) -> Iterator[Item]:
-    if kind == "mutant":
-        for bug in planted():
-            unfit = THREADS in bug.reasons and threads < 2
-            expected = tuple(r for r in bug.reasons if r != THREADS)
-            yield Item(kind, bug.name, bug.kernel.problem, bug.candidate(), expected, PLANTED, unfit)
-        return
-    for kernel in kernels("cheats" if kind == "cheat" else "honest"):
-        expected = kernel.reasons if kind == "cheat" else ()
-        yield Item(
-            kind, kernel.path.stem, kernel.problem, kernel.candidate(make_problem(kernel.problem)), expected, QUICK,
-            _unfit(kernel, threads),
-        )  # fmt: skip
-
-
-def _unfit(kernel: Kernel, threads: int) -> bool:
-    other_machine = kernel.said("MACHINE", platform.machine()) != platform.machine()
-    return other_machine or int(kernel.said("THREADS", "1")) > threads
-
-
-def _spread(items: list[Item], limit: int | None) -> list[Item]:
-    if limit is None or len(items) <= limit:
-        return items
-    return [items[i * len(items) // limit] for i in range(limit)]
+def _spread(found: list[Item], limit: int | None) -> list[Item]:
+    if limit is None or len(found) <= limit:
+        return found
+    return [found[i * len(found) // limit] for i in range(limit)]

@@ -40,7 +40,7 @@ Kind = Literal["tensor", "workspace", "axis"]
 class Kernel:
     """A kernel file with what its head says.
 
-    A header that it includes in quotation marks lies beside it.
+    A header that it includes in quotation marks lies beside it, or above the folders of the corpus.
     `TRICK:` what it tries. `CAUGHT BY:` names of checks or failure kinds, any of them. `PROBLEM:` which
     reference. `WORKSPACE:` name, bytes and C type (float). `STEP:` symbol and its arguments, once for each step.
     """
@@ -96,8 +96,9 @@ class Kernel:
 
     def _sources(self) -> tuple[SourceFile, ...]:
         text = self.path.read_text()
-        beside = [self.path.with_name(name) for name in re.findall(r'#include "(\w+\.h)"', text)]
-        headers = [SourceFile(path=path.name, text=path.read_text()) for path in beside if path.exists()]
+        named = re.findall(r'#include "(\w+\.h)"', text)
+        near = [place / name for name in named for place in (self.path.parent, CORPUS)]
+        headers = [SourceFile(path=path.name, text=path.read_text()) for path in near if path.exists()]
         return (SourceFile(path="kernel.cpp", text=text), *headers)
 
 

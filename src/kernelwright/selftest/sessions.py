@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kernelwright.errors import UserError
 from kernelwright.judge import SCREEN, Judge
 from kernelwright.judge.policies import FAMILIES
-from kernelwright.languages import detect_target
+from kernelwright.languages import detect_device_target, detect_target, emulated_target
 from kernelwright.run.session import disturbed
 from kernelwright.selftest.kernel_files import Kernel, kernels
 from kernelwright.selftest.small_problems import make_problem
@@ -29,6 +30,22 @@ PLANTED = replace(QUICK, name="planted", families=FAMILIES)
 AGAIN = 3
 SMALL_CACHE_BYTES = 2 << 20
 """So that few slots make a footprint: these sessions are about verdicts, not times."""
+SMALL_EMULATED_CACHE_BYTES = 1 << 16
+
+
+def target_of(device: str) -> Target:
+    """Returns what the self-test judges on: cpu, emulated or cuda.
+
+    Raises:
+        UserError: for any other name, and where there is no such device.
+    """
+    if device == "cuda":
+        return detect_device_target()
+    if device == "emulated":
+        return replace(emulated_target(), cache_bytes=SMALL_EMULATED_CACHE_BYTES, threads=2)
+    if device != "cpu":
+        raise UserError(f"there is no device {device!r} to test the judge on", "use cpu, emulated or cuda")
+    return replace(detect_target(), cache_bytes=SMALL_CACHE_BYTES)
 
 
 class Sessions:
@@ -38,7 +55,7 @@ class Sessions:
     """
 
     def __init__(self, target: Target | None = None) -> None:
-        self.target = target or replace(detect_target(), cache_bytes=SMALL_CACHE_BYTES)
+        self.target = target or target_of("cpu")
         self._judge: Judge | None = None
         self._records: dict[Path, Record] = {}
 

@@ -2,7 +2,8 @@
 
 One kernel is judged several times under different sources of the same meaning; their ratios against eager must lie
 together (the A/A spread). The same kernel with a chain of dependent multiplications in front of it, whose length is
-known from a program of ours with a clock of its own, must lose by that much.
+known from a program of ours with a clock of its own, must lose by that much. On a GPU a chain twice as long says how
+much its first half takes.
 **Covers**: bias between candidates, and time that is counted twice or not at all.
 **Does not cover**: the truth of the machine's clock.
 """
@@ -16,13 +17,14 @@ from pathlib import Path
 from typing import Literal
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge import SCREEN, Judge
+from kernelwright.judge import SCREEN, Judge, policies_for
 from kernelwright.languages import build_program
 from kernelwright.selftest.small_problems import make_problem
 from kernelwright.types import (
     Binding,
     Candidate,
     Judgement,
+    Launch,
     LaunchPlan,
     Measurement,
     Problem,
@@ -65,6 +67,30 @@ CHAIN = """uint64_t chain = {steps};
     asm volatile("" : "+r"(chain));
   }}"""
 
+CUDA_STEPS = 6000
+"""About 50 µs."""
+CUDA_KERNEL = """\
+extern "C" __global__ void kernel(const float* x, float* out) {{
+  {delay}
+  const float* a = x + blockIdx.x * 256;
+  float m = a[threadIdx.x], s = 0;
+  for (int i = threadIdx.x; i < 256; i += 32) m = a[i] > m || a[i] != a[i] ? a[i] : m;
+  for (int d = 16; d; d /= 2) {{
+    float other = __shfl_xor_sync(~0u, m, d);
+    m = other > m || other != other ? other : m;
+  }}
+  for (int i = threadIdx.x; i < 256; i += 32) s += expf(a[i] - m);
+  for (int d = 16; d; d /= 2) s += __shfl_xor_sync(~0u, s, d);
+  for (int i = threadIdx.x; i < 256; i += 32) out[blockIdx.x * 256 + i] = expf(a[i] - m) / s;
+}}
+// copy {copy}
+"""
+CUDA_CHAIN = """unsigned long long chain = {steps};
+  for (int i = 0; i < {steps}; ++i) {{
+    chain = chain * 6364136223846793005ull + 1442695040888963407ull;
+    asm volatile("" : "+l"(chain));
+  }}"""
+
 State = Literal["held", "failed", "undecided"]
 
 
@@ -90,17 +116,24 @@ class TimingTest:
 
 def timing_test(target: Target, *, tell: Callable[[str], None] = lambda _: None) -> TimingTest:
     """Judges the copies and the slowed kernel, one after the other, and compares."""
-    problem = make_problem(PROBLEM)
-    step_ns = chain_step_ns()
-    steps = round(DELAY_US * 1e3 / step_ns)
-    candidates = [_candidate(problem, copy=number) for number in range(COPIES)]
-    candidates.append(_candidate(problem, copy=COPIES, steps=steps))
+    problem, on_device = make_problem(PROBLEM), target.kind == "cuda"
+    step_ns = 0.0 if on_device else chain_step_ns()
+    steps = CUDA_STEPS if on_device else round(DELAY_US * 1e3 / step_ns)
+    chains = [*[0] * COPIES, steps, *[2 * steps] * on_device]
+    make = _cuda_candidate if on_device else _candidate
+    candidates = [make(problem, copy=number, steps=length) for number, length in enumerate(chains)]
+    measure = policies_for(target)["measure"]
+    policy = replace(measure, name="timing", families=("given",), hidden_shapes=0) if on_device else POLICY
     with Judge(problem, target) as judge:
         records = []
-        for number, record in enumerate(judge.judge(candidates, POLICY), 1):
+        for number, record in enumerate(judge.judge(candidates, policy), 1):
             tell(f"timing: {number} of {len(candidates)} judged")
             records.append(record)
-    return conclude(records[:COPIES], records[COPIES], steps * step_ns / 1e3)
+    copies, slowed, baseline = records[:COPIES], records[COPIES], policy.baselines[0]
+    if on_device:
+        once, twice = (_time(_judged(record)).median_us for record in records[COPIES:])
+        return conclude(copies, slowed, twice - once, baseline=baseline)
+    return conclude(copies, slowed, steps * step_ns / 1e3, baseline=baseline)
 
 
 def chain_step_ns() -> float:
@@ -113,7 +146,7 @@ def chain_step_ns() -> float:
         raise KernelwrightError(f"{program} ended with status {ended.returncode} and no number") from None
 
 
-def conclude(copies: list[Record], slowed: Record, delay_us: float) -> TimingTest:
+def conclude(copies: list[Record], slowed: Record, delay_us: float, *, baseline: str = "eager") -> TimingTest:
     """Returns what the records of the copies and of the slowed kernel say.
 
     Raises:
@@ -122,7 +155,7 @@ def conclude(copies: list[Record], slowed: Record, delay_us: float) -> TimingTes
     judgements = [_judged(record) for record in (*copies, slowed)]
     noise = max(judgement.noise or 0.0 for judgement in judgements)
     busy = noise > BUSY_NOISE
-    against = [c for j in judgements[:-1] if (c := j.against("eager"))]
+    against = [c for j in judgements[:-1] if (c := j.against(baseline))]
     low, high = min(c.speedup for c in against), max(c.speedup for c in against)
     factor = (1.0 + noise) ** 2
     ties = max(c.low for c in against) <= min(c.high for c in against) * factor
@@ -160,12 +193,17 @@ def _time(judgement: Judgement) -> Measurement:
     return next(m for m in judgement.measurements if m.contender == "candidate")
 
 
-def _candidate(problem: Problem, *, copy: int, steps: int = 0) -> Candidate:
+def _candidate(problem: Problem, *, copy: int, steps: int) -> Candidate:
     text = KERNEL.format(delay=CHAIN.format(steps=steps) if steps else "", copy=copy)
+    return _made(problem, "cpp", SourceFile(path="kernel.cpp", text=text), None)
+
+
+def _cuda_candidate(problem: Problem, *, copy: int, steps: int) -> Candidate:
+    text = CUDA_KERNEL.format(delay=CUDA_CHAIN.format(steps=steps) if steps else "", copy=copy)
+    return _made(problem, "cuda", SourceFile(path="kernel.cu", text=text), Launch(grid=(64, 1, 1), block=(32, 1, 1)))
+
+
+def _made(problem: Problem, language: str, source: SourceFile, launch: Launch | None) -> Candidate:
     bound = tuple(Binding(kind="tensor", name=name, ctype="float") for name in ("x", "out"))
-    return Candidate(
-        problem=digest(problem),
-        language="cpp",
-        sources=(SourceFile(path="kernel.cpp", text=text),),
-        plan=LaunchPlan(steps=(Step(symbol="kernel", arguments=bound),)),
-    )
+    plan = LaunchPlan(steps=(Step(symbol="kernel", arguments=bound, launch=launch),))
+    return Candidate(problem=digest(problem), language=language, sources=(source,), plan=plan)

@@ -8,8 +8,10 @@ Not here: judging, ranking, and what is made of the records (run, report).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
+import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,11 +89,21 @@ class Store:
         with writing(self._db, self.path):
             return self._put(item)
 
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Gives the connection inside one write transaction, for the other modules of this package."""
+        with writing(self._db, self.path):
+            yield self._db
+
+    def put_within(self, item: object) -> str:
+        """Keeps a value inside a transaction that is open, and returns its digest."""
+        return self._put(item)
+
     def _put(self, item: object) -> str:
         key = digest(item)
         if self._db.execute("SELECT 1 FROM value WHERE digest = ?", (key,)).fetchone() is None:
             text = codec.dumps(item)
-            self._db.execute("INSERT INTO value VALUES (?, ?, ?, ?)", (key, type(item).__name__, text, _sha256(text)))
+            self._db.execute("INSERT INTO value VALUES (?, ?, ?, ?)", (key, type(item).__name__, text, sha256_of(text)))
         return key
 
     def get(self, key: str) -> Any:
@@ -103,12 +115,12 @@ class Store:
         row = self._one("SELECT text FROM value WHERE digest = ?", (key,))
         if row is None:
             raise StoreError(f"{self.path} has no value {key}", "check the digest, or name another folder with --out")
-        return self._decode(row[0])
+        return self.decode(row[0])
 
     def values(self, type_name: str) -> tuple[Any, ...]:
         """Returns every value of one type, such as `Problem`, in the order of their digests."""
-        rows = self._all("SELECT text FROM value WHERE type = ? ORDER BY digest", (type_name,))
-        return tuple(self._decode(text) for (text,) in rows)
+        rows = self.rows("SELECT text FROM value WHERE type = ? ORDER BY digest", (type_name,))
+        return tuple(self.decode(text) for (text,) in rows)
 
     # ------------------------------------------------------------------------- records
 
@@ -132,7 +144,7 @@ class Store:
                 self._db.execute(
                     "INSERT INTO record (problem, candidate, target, policy, passed, text, sha256)"
                     " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (*_identity(record), int(record.passed), text, _sha256(text)),
+                    (*_identity(record), int(record.passed), text, sha256_of(text)),
                 )
                 return record
         return self._record(row[0])
@@ -157,7 +169,7 @@ class Store:
         where = " AND ".join(f"{name} = ?" for name in used) or "1"
         # Page by id: no read transaction stays open while the caller thinks.
         last = 0
-        while rows := self._all(
+        while rows := self.rows(
             f"SELECT id, text FROM record WHERE {where} AND id > ? ORDER BY id LIMIT 256", (*used.values(), last)
         ):
             yield from (self._record(text) for _, text in rows)
@@ -219,7 +231,7 @@ class Store:
 
     def runs(self, *, problem: str | None = None) -> tuple[Run, ...]:
         """Returns every run, the oldest first, of one problem's digest where given."""
-        rows = self._all("SELECT id, command, problem, target, seed, started FROM run ORDER BY id", ())
+        rows = self.rows("SELECT id, command, problem, target, seed, started FROM run ORDER BY id", ())
         names = ("id", "command", "problem", "target", "seed", "started")
         runs = (Run(**dict(zip(names, row, strict=True))) for row in rows)
         return tuple(run for run in runs if problem in (None, run.problem))
@@ -237,21 +249,23 @@ class Store:
     # ------------------------------------------------------------------------- reading
 
     def _one(self, sql: str, arguments: tuple[object, ...]) -> tuple[Any, ...] | None:
-        rows = self._all(sql, arguments)
+        rows = self.rows(sql, arguments)
         return rows[0] if rows else None
 
-    def _all(self, sql: str, arguments: tuple[object, ...]) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, arguments: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        """Returns the rows of a query, for the other modules of this package."""
         with translated(self.path):
             return self._db.execute(sql, arguments).fetchall()
 
-    def _decode(self, text: str) -> Any:
+    def decode(self, text: str) -> Any:
+        """Returns the value of a text that the store holds."""
         try:
             return codec.loads(text)
         except codec.CodecError as error:
             raise damaged(self.path, error.message) from error
 
     def _record(self, text: str) -> Record:
-        item = self._decode(text)
+        item = self.decode(text)
         if not isinstance(item, Record):
             raise damaged(self.path, f"a {type(item).__name__} lies where a record should")
         return item
@@ -264,5 +278,6 @@ def _identity(record: Record) -> tuple[str, str, str, str]:
     return record.problem, record.candidate, record.target, record.policy
 
 
-def _sha256(text: str) -> str:
+def sha256_of(text: str) -> str:
+    """Returns the checksum that lies beside every text of the store."""
     return hashlib.sha256(text.encode()).hexdigest()

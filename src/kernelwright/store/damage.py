@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kernelwright import codec
+from kernelwright.exchanges import Attempt, Reply
 from kernelwright.store.migrations import guards
 from kernelwright.types import Record, digest
 
@@ -21,7 +22,7 @@ MAX_LISTED = 100
 def problems_of(db: sqlite3.Connection) -> tuple[str, ...]:
     """Returns everything that is wrong with an open store, one line each, the file's own first."""
     found: list[str] = []
-    for check in (_integrity, _guards, _references, _values, _records, _blobs):
+    for check in (_integrity, _guards, _references, _values, _records, _blobs, _exchanges):
         try:
             found.extend(check(db))
         except sqlite3.Error as error:
@@ -42,8 +43,14 @@ def _guards(db: sqlite3.Connection) -> Iterator[str]:
 
 
 def _references(db: sqlite3.Connection) -> Iterator[str]:
-    for table in ("record", "run"):
-        for column in ("problem", "candidate", "target", "policy") if table == "record" else ("problem", "target"):
+    named = {
+        "record": ("problem", "candidate", "target", "policy"),
+        "run": ("problem", "target"),
+        "sent": ("request",),
+        "exchange": ("request",),
+    }
+    for table, columns in named.items():
+        for column in columns:
             missing = f"SELECT id, {column} FROM {table} WHERE {column} NOT IN (SELECT digest FROM value) ORDER BY id"
             for row_id, key in db.execute(missing):
                 yield f"reference: {table} {row_id} names {column} {key}, which the store does not hold"
@@ -76,6 +83,16 @@ def _blobs(db: sqlite3.Connection) -> Iterator[str]:
     for key, data in db.execute("SELECT digest, data FROM blob ORDER BY digest"):
         if "sha256:" + hashlib.sha256(data).hexdigest() != key:
             yield f"blob {key}: has other bytes"
+
+
+def _exchanges(db: sqlite3.Connection) -> Iterator[str]:
+    for table, kind in (("exchange", Reply), ("attempt", Attempt)):
+        for row_id, text, sha256 in db.execute(f"SELECT id, text, sha256 FROM {table} ORDER BY id"):
+            item, fault = _decoded(text, sha256)
+            if fault:
+                yield f"{table} {row_id}: {fault}"
+            elif not isinstance(item, kind):
+                yield f"{table} {row_id}: is a {type(item).__name__}"
 
 
 def _decoded(text: object, sha256: str) -> tuple[Any, str]:

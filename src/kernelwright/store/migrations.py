@@ -41,6 +41,33 @@ INITIAL = (
         seed INTEGER NOT NULL,
         started TEXT NOT NULL)""",
 )
+AUTHORS = ("sent", "exchange", "attempt")
+"""Tables of what was asked of authors and what came of it, append-only as well."""
+
+AUTHORED = (
+    # A call that was begun; without an exchange it was in flight when the process died, and may have been paid for.
+    """CREATE TABLE sent (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        run INTEGER NOT NULL REFERENCES run(id),
+        request TEXT NOT NULL REFERENCES value(digest),
+        estimate_usd REAL NOT NULL,
+        moment TEXT NOT NULL)""",
+    # Without a request: a call that ended without a reply, and what it cost all the same.
+    """CREATE TABLE exchange (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        run INTEGER NOT NULL REFERENCES run(id),
+        sent INTEGER NOT NULL REFERENCES sent(id),
+        request TEXT UNIQUE REFERENCES value(digest),
+        text TEXT NOT NULL,
+        sha256 TEXT NOT NULL,
+        moment TEXT NOT NULL)""",
+    """CREATE TABLE attempt (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        run INTEGER NOT NULL REFERENCES run(id),
+        digest TEXT NOT NULL UNIQUE,
+        text TEXT NOT NULL,
+        sha256 TEXT NOT NULL)""",
+)
 
 GUARD = """CREATE TRIGGER {table}_refuses_{verb} BEFORE {verb} ON {table}
     BEGIN SELECT RAISE(ABORT, 'the store is append-only: {table} refuses {verb}'); END"""
@@ -56,22 +83,31 @@ SAME = {
     "run": "SELECT 1 FROM run WHERE id = NEW.id",
     "record": """SELECT 1 FROM record WHERE id = NEW.id OR (problem = NEW.problem
         AND candidate = NEW.candidate AND target = NEW.target AND policy = NEW.policy)""",
+    "sent": "SELECT 1 FROM sent WHERE id = NEW.id",
+    "exchange": "SELECT 1 FROM exchange WHERE id = NEW.id OR request = NEW.request",
+    "attempt": "SELECT 1 FROM attempt WHERE id = NEW.id OR digest = NEW.digest",
 }
 
 
-def guards() -> dict[str, str]:
-    """Returns the statement of each trigger that keeps the store append-only, by trigger name."""
-    found = {f"{t}_refuses_{v}": GUARD.format(table=t, verb=v) for t in APPEND_ONLY for v in ("UPDATE", "DELETE")}
-    return found | {f"{t}_refuses_replace": REPLACE_GUARD.format(table=t, same=SAME[t]) for t in APPEND_ONLY}
+def guards(tables: tuple[str, ...] = (*APPEND_ONLY, *AUTHORS)) -> dict[str, str]:
+    """Returns the statement of each trigger that keeps tables append-only, by trigger name."""
+    found = {f"{t}_refuses_{v}": GUARD.format(table=t, verb=v) for t in tables for v in ("UPDATE", "DELETE")}
+    return found | {f"{t}_refuses_replace": REPLACE_GUARD.format(table=t, same=SAME[t]) for t in tables}
 
 
 def m001_initial(db: sqlite3.Connection) -> None:
     """Makes the tables for values, records, blobs and runs, and the triggers that protect them."""
-    for statement in (*INITIAL, *guards().values()):
+    for statement in (*INITIAL, *guards(APPEND_ONLY).values()):
         db.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_initial,)
+def m002_authors(db: sqlite3.Connection) -> None:
+    """Makes the tables for calls of language models, their replies, and what came of each."""
+    for statement in (*AUTHORED, *guards(AUTHORS).values()):
+        db.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_initial, m002_authors)
 
 
 def migrate(db: sqlite3.Connection, path: str) -> None:

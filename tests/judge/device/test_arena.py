@@ -9,10 +9,11 @@ from tests.judge.device.fake_device import softmax_problem
 from kernelwright.errors import UserError
 from kernelwright.judge.device import arena
 from kernelwright.judge.device.arena import DeviceSlots, DeviceWorkspaces, lay_out
-from kernelwright.judge.slots import GUARD, GUARD_BYTES
+from kernelwright.judge.slots import GUARD_BYTES
 from kernelwright.types import TensorSpec, Workspace, replace
 
 CPU = torch.device("cpu")
+ALIGNED = 64
 
 
 def make_slots(monkeypatch: pytest.MonkeyPatch, count: int = 6) -> DeviceSlots:
@@ -106,8 +107,22 @@ def test_workspaces_have_bands_too() -> None:
     made.poison(0x5A)
     assert made.broken_guard() is None
     assert all(bool((view == 0x5A).all()) for view in made.views().values())
-    made.region.bytes[made.addresses()["b"] - made.region.address + 8] = GUARD - 1
+    made.region.bytes[made.addresses()["b"] - made.region.address + 8] = 0xFF
     assert made.broken_guard() == "0 bytes after the end of b"
+
+
+@pytest.mark.parametrize("source", ["input", "output", "workspace"])
+def test_a_copied_band_is_no_band(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    """A kernel that goes too far reads one region's band and writes it over another's."""
+    slots = make_slots(monkeypatch)
+    scratch = DeviceWorkspaces((Workspace(name="a", size_bytes=100),), CPU)
+    regions = {"input": slots.input, "output": slots.output, "workspace": scratch.region}
+    read = regions.pop(source).bytes[:4].clone()  # every region begins with a band
+    assert bool(read.view(torch.float32).isnan().all())
+    for region in regions.values():
+        region.bytes[ALIGNED : ALIGNED + 4].copy_(read)
+    found = {"input": slots.broken_guard(), "output": slots.broken_guard(), "workspace": scratch.broken_guard()}
+    assert {name for name, place in found.items() if name in regions and not place} == set()
 
 
 def test_too_little_memory_is_the_users_fault() -> None:

@@ -10,11 +10,14 @@ import pytest
 import torch
 from tests.judge.device.fake_device import FakeExecutor, Kernel, artifact_for, candidate_for, softmax_problem
 from tests.judge.kernel_files import make_problem
+from tests.judge.test_gradients import joint
 
+from kernelwright.judge.correctness import Finding
 from kernelwright.judge.device import arena, floors
 from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceSession
+from kernelwright.judge.draws import AnyDraws
 from kernelwright.judge.policies import DEVICE_SCREEN
 from kernelwright.types import Failure, Judgement, Policy, Target, Workspace, digest, replace
 
@@ -335,11 +338,60 @@ def test_a_kernel_for_the_declared_size_is_wrong_at_hidden_ones(at_hidden_shapes
     assert found.measurements == ()
 
 
-def test_python_is_refused_with_a_reason_until_it_is_witnessed_here(home: Path) -> None:
-    session = DeviceSession(PROBLEM, TARGET, FakeExecutor({}), lambda _: None)
-    plain = candidate_for(PROBLEM, "right")
-    python = replace(plain, language="python", plan=replace(plain.plan, steps=()))
-    found = examine(session, python, None, QUICK)  # type: ignore[arg-type]
-    assert isinstance(found, Failure)
-    assert (found.stage, found.kind) == ("judge", "unsupported")
-    assert "CPU" in found.message
+# ---------------------------------------------------------------------------------- gradients
+
+JOINT = joint()
+
+
+def both_passes(factor: float) -> Kernel:
+    def kernel(
+        x: torch.Tensor, grad_out: torch.Tensor, weight: torch.Tensor,
+        out: torch.Tensor, grad_x: torch.Tensor, grad_weight: torch.Tensor,
+    ) -> None:  # fmt: skip
+        p = torch.softmax(x, -1)
+        out.copy_(p * weight)
+        scaled = grad_out * weight
+        grad_x.copy_(p * (scaled - factor * (scaled * p).sum(-1, keepdim=True)))
+        grad_weight.copy_((p * grad_out).sum(0))
+
+    return kernel
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (0.999, False)])
+def test_forward_and_backward_are_judged_together(factor: float, passes: bool, home: Path, tmp_path: Path) -> None:
+    made = candidate_for(JOINT, "kernel")
+    session = DeviceSession(JOINT, TARGET, FakeExecutor({"kernel": both_passes(factor)}), lambda _: None)
+    found = examine(session, made, artifact_for(made, tmp_path), QUICK)
+    assert isinstance(found, Judgement)
+    assert found.verdict.passed == passes, found.verdict
+    if passes:
+        assert {m.contender for m in found.measurements} == {"candidate", "graph:eager"}
+    else:
+        assert "grad_x" in found.verdict.checks[-1].evidence
+
+
+class Doubting:
+    """A bound that never knows."""
+
+    size_bytes = 0
+
+    def check(self, output: torch.Tensor) -> Finding:
+        return Finding(False, "accuracy", 2.0, "perhaps", doubtful=True)
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.001, False)])
+def test_what_is_doubtful_is_settled_where_it_was_seen(
+    factor: float, passes: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scaled(x: torch.Tensor, out: torch.Tensor) -> None:
+        out.copy_(torch.softmax(x, -1) * factor)
+
+    made = candidate_for(DYNAMIC, "scaled")
+    session = DeviceSession(DYNAMIC, TARGET, FakeExecutor({"scaled": scaled}), lambda _: None)
+    session.draws._kept.clear()
+    monkeypatch.setattr(AnyDraws, "_bounds", lambda *_: (Doubting(),))
+    found = examine(session, made, artifact_for(made, tmp_path), HIDDEN)
+    assert isinstance(found, Judgement)
+    assert found.verdict.passed == passes, found.verdict
+    accuracy = next(c for c in found.verdict.checks if c.name == "accuracy")
+    assert ("after a closer look" in accuracy.evidence) == passes

@@ -1,8 +1,8 @@
 """Where tensors and workspaces lie on the device: one block of memory for each region, guard bands round every buffer.
 
 As slots.py on the CPU: `input` holds parameters once and inputs once for each slot, `output` the outputs
-once for each slot, `workspace` a candidate's scratch memory. Bands are all one-bits: a NaN in every
-floating format. Unlike there a kernel could write to its inputs, so their bands and contents are compared too.
+once for each slot, `workspace` a candidate's scratch memory. Each region's bands have a pattern of their own.
+Unlike there a kernel could write to its inputs, so their bands and contents are compared too.
 
 Everything is done for many slots at once, since each operation on a device costs microseconds of host time.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelwright.errors import UserError
-from kernelwright.judge.slots import GUARD, GUARD_BYTES, WORDS, bytes_of
+from kernelwright.judge.slots import GUARD_BYTES, GUARDS, WORDS, bytes_of
 from kernelwright.reference_program import DTYPES
 from kernelwright.sizes import evaluate
 from kernelwright.types import Problem, TensorSpec, Workspace
@@ -62,12 +62,18 @@ def lay_out(
 
 
 class Region:
-    """One block of device memory."""
+    """One block of device memory; `name` says which pattern its bands have (slots.GUARDS)."""
 
-    def __init__(self, size: int, device: torch.device) -> None:
+    def __init__(self, name: str, size: int, device: torch.device) -> None:
         self.bytes = torch.empty(_up(max(size, ALIGNMENT), ALIGNMENT), dtype=torch.uint8, device=device)
-        self.bytes.fill_(GUARD)
         self.address = self.bytes.data_ptr()
+        pattern = torch.tensor(list(GUARDS[name]), dtype=torch.uint8, device=device).repeat(GUARD_BYTES // 2)
+        self._expected = (pattern, pattern.roll(1))
+        self.guard_all()
+
+    def guard_all(self) -> None:
+        """Writes the bands' pattern over everything."""
+        self.bytes.view(-1, 2).copy_(self._expected[0][:2])
 
     @property
     def addresses(self) -> range:
@@ -92,12 +98,16 @@ class Region:
         step = (place.stride or _up(place.size, width)) // width
         return torch.as_strided(view, (count, place.size // width), (step, 1), place.offset // width)
 
-    def bands(self, place: Place, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the guard bands before and after a buffer in all slots: [count, GUARD_BYTES] each."""
+    def bands(self, place: Place, count: int) -> tuple[tuple[torch.Tensor, torch.Tensor], ...]:
+        """Returns the guard bands before and after a buffer in all slots, and what each slot's must be.
+
+        [count, GUARD_BYTES] and [GUARD_BYTES] each.
+        """
         step = place.stride or place.size
-        made = (place.offset - GUARD_BYTES, place.offset + place.size)
-        before, after = (torch.as_strided(self.bytes, (count, GUARD_BYTES), (step, 1), at) for at in made)
-        return before, after
+        return tuple(
+            (torch.as_strided(self.bytes, (count, GUARD_BYTES), (step, 1), at), self._expected[at % 2])
+            for at in (place.offset - GUARD_BYTES, place.offset + place.size)
+        )
 
 
 class DeviceSlots:
@@ -116,7 +126,7 @@ class DeviceSlots:
         inputs, end = lay_out([(s.name, bytes_of(s), s) for s in problem.inputs], count=self.count)
         shared, end = lay_out([(s.name, bytes_of(s), s) for s in problem.parameters], count=1, start=end)
         outputs, last = lay_out([(s.name, bytes_of(s), s) for s in problem.outputs], count=self.count)
-        self.input, self.output = Region(end, device), Region(last, device)
+        self.input, self.output = Region("input", end, device), Region("output", last, device)
         self._inputs, self._shared, self._outputs = inputs, shared, outputs
         self.input_stacks = tuple(self.input.stacked(p, self.count) for p in inputs)
         self.output_stacks = tuple(self.output.stacked(p, self.count) for p in outputs)
@@ -184,10 +194,10 @@ class DeviceSlots:
 
     def restore_guards(self) -> None:
         """Writes every band anew, and the outputs, after a candidate that may have broken some."""
-        self.output.bytes.fill_(GUARD)
+        self.output.guard_all()
         for place in (*self._inputs, *self._shared):
-            for band in self.input.bands(place, self.count if place.stride else 1):
-                band.fill_(GUARD)
+            for band, expected in self.input.bands(place, self.count if place.stride else 1):
+                band.copy_(expected)
 
 
 class DeviceWorkspaces:
@@ -197,7 +207,7 @@ class DeviceWorkspaces:
         self, workspaces: Sequence[Workspace], device: torch.device, axes: Mapping[str, int] | None = None
     ) -> None:
         self.places, end = lay_out([(w.name, evaluate(w.size_bytes, axes or {}), None) for w in workspaces], count=1)
-        self.region = Region(end, device)
+        self.region = Region("workspace", end, device)
 
     def addresses(self) -> dict[str, int]:
         """Returns the device address of every workspace."""
@@ -220,14 +230,16 @@ class DeviceWorkspaces:
 def broken_band(checked: Sequence[tuple[Region, Place, int]]) -> str | None:
     """Returns a description of the first written byte round some buffers; waits only once when all is well."""
     bands = [
-        (place, side, band) for region, place, count in checked for side, band in enumerate(region.bands(place, count))
+        (place, side, band != expected)
+        for region, place, count in checked
+        for side, (band, expected) in enumerate(region.bands(place, count))
     ]
     if not bands:
         return None
-    flags = torch.stack([(band != GUARD).any() for _, _, band in bands]).tolist()
-    for (place, side, band), broken in zip(bands, flags, strict=True):
+    flags = torch.stack([written.any() for _, _, written in bands]).tolist()
+    for (place, side, written), broken in zip(bands, flags, strict=True):
         if broken:
-            _, at = (band != GUARD).nonzero()[0 if side else -1].tolist()
+            _, at = written.nonzero()[0 if side else -1].tolist()
             if side:
                 return f"{at} bytes after the end of {place.name}"
             return f"{GUARD_BYTES - at} bytes before {place.name}"

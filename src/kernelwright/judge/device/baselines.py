@@ -172,16 +172,24 @@ def make_device_baseline(
     Raises:
         KernelwrightError: for an unknown name.
     """
-    mode, captured = _form(name)
-    arguments = [reference.arguments_with(slots.inputs(slot)) for slot in range(slots.count)]
+    mode, captured = form_of(name)
+    # Plain problems are called with the full arguments, prepared beforehand; gradients go through the reference.
+    plain = not problem.gradients
+    tensors = [slots.inputs(slot) for slot in range(slots.count)]
+    arguments = [reference.arguments_with(given) if plain else tuple(given) for given in tensors]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with executor.device:
-                module = sharing_module(load_problem(problem), slots.parameters)
-            called = _wrapped(module, context)
+                own = load_problem(problem)
+                module: Any = sharing_module(own, slots.parameters)
+                if not plain:
+                    own.make_inputs(0)  # so that it knows the arguments that are no tensors
+            called: Any = _wrapped(module, context) if plain else module
             if mode:
                 called = torch.compile(called, mode=mode, dynamic=False)
+            if not plain:
+                called = _wrapped(own.caller(called), context)
             if name.startswith(LIBRARY):
                 called = _with_blas(called, BLAS[name.removeprefix(LIBRARY)])
             made = DeviceBaseline(name, called, arguments, executor, captured=captured, inputs=slots.input.addresses)
@@ -195,7 +203,7 @@ def make_device_baseline(
     return Unavailable(name, reason) if reason else made
 
 
-def _form(name: str) -> tuple[str, bool]:
+def form_of(name: str) -> tuple[str, bool]:
     """Returns torch.compile's mode, empty for none, and whether a graph is captured."""
     if name in (EAGER, GRAPH_EAGER):
         return "", name == GRAPH_EAGER
@@ -207,7 +215,7 @@ def _form(name: str) -> tuple[str, bool]:
     raise KernelwrightError(f"unknown baseline {name!r}", f"known are {', '.join(known)}")
 
 
-def _wrapped(module: torch.nn.Module, context: Callable[[], Any]) -> Callable[..., Any]:
+def _wrapped(module: Callable[..., Any], context: Callable[[], Any]) -> Callable[..., Any]:
     probe = context()
     if probe is None:
         return module

@@ -73,12 +73,8 @@ class DeviceSession:
             self.floors = self._floors(driver)
         with self._told("reference"):
             most = DRAW_MEMORY_SHARE * self._free_bytes
-            self.draws = DeviceDraws(problem, self.device, secret=self._secret, most_bytes=most)
-            self.reference, self.truth = self.draws.reference, self.draws.truth
-        with self._told("sensitivity"):
-            if known is not None:
-                self.draws.facts = known
-            self.facts = self.draws.facts
+            self.draws = DeviceDraws(problem, self.device, secret=self._secret, most_bytes=most, known=known)
+            self.reference, self.truth, self.facts = self.draws.reference, self.draws.truth, self.draws.facts
         with self._told("slots"):
             self.slots = DeviceSlots(
                 problem, self.device, cache_bytes=executor.limits.cache_bytes, free_bytes=self._free_bytes
@@ -216,13 +212,7 @@ class DeviceSession:
 
     def prepare(self, policy: Policy) -> None:
         """Makes everything that the policy needs and that no candidate changes."""
-        for number in range(policy.draws):
-            for family in policy.families:
-                if not self.draws.kept(family, number):
-                    self._emit({"family": family, "draw": number})
-                    self.draw(family, number)
-                    if not self.draws.kept(family, number):
-                        break  # memory is full: the rest is made for each candidate
+        self.draws.make_ready(policy, self._emit)
         for shape in self.shapes(policy.hidden_shapes):
             for family in HIDDEN_FAMILIES:
                 shape.draws.draw(family, 0)

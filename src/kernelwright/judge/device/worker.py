@@ -22,11 +22,15 @@ from kernelwright.judge.device.draws import Facts
 from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault, fault_of_torch
 from kernelwright.judge.device.session import DeviceSession
+from kernelwright.judge.device.witnessing import WitnessedSession
+from kernelwright.judge.witness.examine import examine_witnessed
 from kernelwright.process import Emit, serve
 from kernelwright.types import Artifact, Candidate, Failure, Judgement, Measurement, Policy, Problem, Target
 
 _device: list[CudaExecutor] = []
 _open: list[DeviceSession] = []
+_witnessed: list[WitnessedSession] = []
+"""The open session's counterpart for Python, made for the first such candidate."""
 _ended: list[DeviceFault] = []
 """Fatal faults with all that their tracebacks hold: giving graphs or modules back would wait for the device."""
 
@@ -43,6 +47,8 @@ def open_session(emit: Emit, *, problem: Problem, target: Target, known: Sequenc
     Asked again, it ends the session before, whose memory this one needs.
     """
     if _open:
+        while _witnessed:
+            _witnessed.pop().close()
         _open.clear()
         gc.collect()
         torch.cuda.empty_cache()
@@ -61,6 +67,9 @@ def prepare(emit: Emit, *, policy: Policy) -> tuple[str, ...]:
 def judge(emit: Emit, *, candidate: Candidate, artifact: Artifact, policy: Policy) -> tuple[Failure | Judgement, bool]:
     """Judges one built candidate; tells also whether this worker can go on."""
     session = _session()
+    if candidate.witnessed:
+        # Its faults end its own context; whether the device is the worse for it, the probe says.
+        return examine_witnessed(_witnessing(session, emit), candidate, artifact, policy), _answers()
     try:
         outcome = examine(session, candidate, artifact, policy)
         usable = True
@@ -100,6 +109,13 @@ def _executor() -> CudaExecutor:
         torch.set_float32_matmul_precision("highest")
         _device.append(CudaExecutor())
     return _device[0]
+
+
+def _witnessing(session: DeviceSession, emit: Emit) -> WitnessedSession:
+    if not _witnessed:
+        device, bandwidth = str(session.device), session.floors.bandwidth
+        _witnessed.append(WitnessedSession(session.problem, session.target, emit, device=device, bandwidth=bandwidth))
+    return _witnessed[-1]
 
 
 def _session() -> DeviceSession:

@@ -52,7 +52,7 @@ def _describe(session: Session) -> dict[str, Any]:
         "orders": [_order(t) for t in outputs],
         "aliases": [any(low <= t.data_ptr() < high for low, high in memory) for t in outputs],
         "threads": session.target.threads,
-        "device": "cpu",
+        "device": session.device,
         "memory_bytes": _memory(session),
     }
 

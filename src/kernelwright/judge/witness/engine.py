@@ -45,6 +45,13 @@ class Engine(Protocol):
         """Returns new tensors with a slot's present contents; moved: at addresses that no call has seen."""
         ...
 
+    kept: bool
+    """The last block's results lie in memory that the candidate keeps: an earlier call returned the same."""
+
+    def prepare(self, call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> None:
+        """Makes ready what `run` needs for these arguments; nothing is timed."""
+        ...
+
     def run(self, call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Calls:
         """Calls once on each of the arguments, in order, and returns when all work is done."""
         ...
@@ -75,6 +82,8 @@ class Processor:
 
     device = "cpu"
     method = "called from Python in a process of its own"
+    kept = False
+    """Seen by the memory of a block's results, which all live until its end."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -84,6 +93,9 @@ class Processor:
         """Returns views of the slot, or copies of it at new addresses."""
         views = tuple(self._memory.view(place, slot) for place in self._memory.inputs)
         return tuple(_clone(view) for view in views) if moved else views
+
+    def prepare(self, call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> None:
+        """Nothing: Python is called as it is."""
 
     def run(self, call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Calls:
         """Calls once on each of the arguments; results are kept until the end."""

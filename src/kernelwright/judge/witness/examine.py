@@ -64,7 +64,10 @@ def _spares_of(session: Session) -> tuple[Spares, Region]:
         fds = (session.slots.input.read_only_fd(), session.slots.output.fd, stamps.fd)
         variables = conditions.environment(session.target.threads)
         memory_bytes = int(describe(session)["memory_bytes"])
-        _spares[session] = (Spares(fds, variables, memory_bytes=memory_bytes), stamps)
+        devices = () if session.device == "cpu" else ("nvidia",)
+        made = Spares(fds, variables, memory_bytes=memory_bytes, devices=devices)
+        _spares[session] = (made, stamps)
+        session.at_close.append(made.close)
     return _spares[session]
 
 
@@ -167,6 +170,12 @@ class _Witnessed(_Examination):
         evidence["processes"] = "none that it started was left after a call, seen from outside"
 
     # ------------------------------------------------------------------------------------------------ timing
+
+    def _estimate_us(self, runner: Runner) -> float:
+        if self.session.device != "cpu":
+            # Every slot's graph is captured before anything counts.
+            runner.run(range(self.slots.count))
+        return super()._estimate_us(runner)
 
     def _inspect(self, called: Sequence[int]) -> str | None:
         """Compares the outputs of all calls of a round, as far as they are not too large."""

@@ -124,6 +124,7 @@ class Holder:
         loading.copy_state(self._state, self._given)
         made = [self._engine.arguments(slot, moved=moved) for slot in slots]
         self._next = (tuple(slots), made, moved)
+        self._engine.prepare(self._call, [self._filled(given) for given in made])
 
     def go(self) -> int:
         """Calls the candidate on the block that is ready and returns how often; stamps go to the judge's memory.
@@ -173,6 +174,8 @@ class Holder:
         low, high = self._memory.input_range()
         state = [_extent_of(tensor, name) for name, tensor in self._state.items()]
         made: list[Extent] = []
+        if self._engine.kept and not all(wanted.may_alias for wanted in self._outputs):
+            raise Wrong("two calls returned the same memory: every result must be memory of its own")
         for slot, given, result in zip(slots, tensors, results, strict=True):
             leaves = structure.leaves_of(result, self._tree)
             theirs = [_extent_of(tensor, p.name) for tensor, p in zip(given, self._memory.inputs, strict=True)]

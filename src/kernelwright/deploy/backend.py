@@ -1,0 +1,185 @@
+"""The backend of torch.compile that puts verified kernels where they win, and leaves the rest to Inductor.
+
+Whether a kernel wins is measured in the model itself, with the first call's own tensors: the whole graph with and
+without it, forward and backward where gradients are needed, in alternating rounds. Only a kernel whose interval lies
+wholly above 1 stays; then all that stay are held against plain Inductor together.
+**Does not cover**: graphs with sizes that vary (Inductor has them alone), modes of Inductor other than the default.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from kernelwright import environment
+from kernelwright.deploy.operator import KNOWN, Operator
+from kernelwright.deploy.regions import Pattern, Region, pattern_of, regions_of, replaced, trace
+
+NAME = "kernelwright"
+LOG = logging.getLogger("kernelwright")
+ROUNDS = 15
+LEAST_ROUND_S = 0.002
+"""A round of one contender repeats its calls until it takes so long."""
+MOST_CALLS = 200
+_patterns: dict[Operator, Pattern | None] = {}
+Compiled = Callable[..., Any]
+Compiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Compiled]
+
+
+def patterns() -> tuple[Pattern, ...]:
+    """Returns the patterns of all operators that this process has loaded."""
+    for operator in tuple(KNOWN):
+        if operator not in _patterns:
+            _patterns[operator] = pattern_of(operator)
+    return tuple(found for operator in KNOWN if (found := _patterns[operator]) is not None)
+
+
+def backend(module: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Compiled:
+    """Compiles one graph of torch.compile; `options={"measure": False}` puts every kernel that fits in its place."""
+    compile_fx = inductor()
+    given = dict(options.get("options") or {})
+    measure = bool(given.pop("measure", True))
+    if environment.disabled() or not KNOWN or not all(isinstance(item, torch.Tensor) for item in inputs):
+        return compile_fx(module, list(inputs))
+    try:
+        traced = traced_graph(module, inputs)
+        regions = [region for region in regions_of(traced, patterns(), leaves=leaves_of(inputs)) if not region.reason]
+    except Exception as error:  # noqa: BLE001  (what cannot be traced again is Inductor's alone)
+        LOG.info("this graph is left to Inductor: %s", error)
+        regions = []
+    if not regions:
+        return compile_fx(module, list(inputs))
+    return Chosen(module, traced, regions, compile_fx, measure=measure)
+
+
+def traced_graph(module: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
+    """Returns a graph of torch.compile as regions.py compares it, traced apart from the compilation that goes on."""
+    with torch._guards.tracing(None), FakeTensorMode():
+        fakes = [
+            torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device, requires_grad=t.requires_grad)
+            for t in inputs
+        ]
+        return trace(module, fakes)
+
+
+def inductor() -> Compiler:
+    """Returns what compiles a graph when nothing of it, or the rest of it, is ours."""
+    from torch._inductor.compile_fx import compile_fx
+
+    compiler: Any = compile_fx
+    return compiler  # type: ignore[no-any-return]
+
+
+def leaves_of(inputs: Sequence[torch.Tensor]) -> list[bool]:
+    """Returns which of a graph's inputs need a gradient now."""
+    return [torch.is_grad_enabled() and tensor.requires_grad for tensor in inputs]
+
+
+class Chosen:
+    """A compiled graph that decides at its first call which regions are replaced."""
+
+    def __init__(
+        self, module: torch.fx.GraphModule, traced: torch.fx.GraphModule, regions: Sequence[Region], compiler: Compiler,
+        *, measure: bool,
+    ) -> None:  # fmt: skip
+        self._module, self._traced, self._regions, self._compiler = module, traced, tuple(regions), compiler
+        self._measure = measure
+        self._compiled: Compiled | None = None
+        self._lock = threading.Lock()
+        self.kept: tuple[Region, ...] = ()
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        """Runs the graph."""
+        if self._compiled is None:
+            with self._lock:
+                if self._compiled is None:
+                    self._compiled = self._choose(inputs)
+        return self._compiled(*inputs)
+
+    def _choose(self, inputs: Sequence[torch.Tensor]) -> Compiled:
+        if not self._measure:
+            self.kept = self._regions
+            return self._with(self._regions, inputs)
+        plain = self._compiler(copy.deepcopy(self._module), copied(inputs))
+        groups: dict[Operator, list[Region]] = {}
+        for region in self._regions:
+            groups.setdefault(region.pattern.operator, []).append(region)
+        winners: list[Region] = []
+        alone: Compiled | None = None
+        for operator, group in groups.items():
+            compiled = self._with(group, inputs)
+            low, middle, high = ratio(plain, compiled, inputs)
+            said = f"{operator.name} in place, {len(group)} times: {middle:.2f}x ({low:.2f} to {high:.2f})"
+            LOG.info("%s: %s", said, "kept" if low > 1 else "left out")
+            if low > 1:
+                winners += group
+                alone = compiled if len(winners) == len(group) else None
+        if not winners:
+            return plain
+        together = alone or self._with(winners, inputs)
+        if alone is None and ratio(plain, together, inputs)[0] <= 1:
+            return plain
+        self.kept = tuple(winners)
+        return together
+
+    def _with(self, regions: Sequence[Region], inputs: Sequence[torch.Tensor]) -> Compiled:
+        return self._compiler(replaced(self._traced, regions), copied(inputs))
+
+
+def copied(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns copies that a graph may change: leaves that need gradients where the originals do."""
+    return [t.detach().clone(memory_format=torch.preserve_format).requires_grad_(t.requires_grad) for t in inputs]
+
+
+def ratio(slow: Compiled, fast: Compiled, inputs: Sequence[torch.Tensor]) -> tuple[float, float, float]:
+    """Returns how often `fast` fits into `slow`: low, median, high over rounds in which both take turns.
+
+    Low and high are the order statistics that enclose the median with 95 % (a sign test over the rounds).
+    """
+    given = copied(inputs)
+    train = torch.is_grad_enabled() and any(t.requires_grad for t in given)
+
+    def once(compiled: Compiled) -> None:
+        outputs = compiled(*given)
+        if train:
+            flat = [
+                o for o in torch.utils._pytree.tree_leaves(outputs) if isinstance(o, torch.Tensor) and o.requires_grad
+            ]
+            torch.autograd.backward(flat, [torch.ones_like(o) for o in flat])
+            for tensor in given:
+                tensor.grad = None
+
+    def timed(compiled: Compiled, calls: int) -> float:
+        _wait(given)
+        begun = time.perf_counter()
+        for _ in range(calls):
+            once(compiled)
+        _wait(given)
+        return time.perf_counter() - begun
+
+    for compiled in (slow, fast, slow, fast):
+        once(compiled)
+    calls = max(1, min(MOST_CALLS, int(LEAST_ROUND_S / max(timed(slow, 1), 1e-7))))
+    ratios = sorted(timed(slow, calls) / timed(fast, calls) for _ in range(ROUNDS))
+    return ratios[3], statistics.median(ratios), ratios[-4]
+
+
+def _wait(tensors: Sequence[torch.Tensor]) -> None:
+    if any(t.is_cuda for t in tensors):
+        torch.cuda.synchronize()
+
+
+def register() -> None:
+    """Makes the backend known to this process's torch.compile, where no entry point did."""
+    from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
+
+    if NAME not in list_backends(exclude_tags=()) and NAME not in _BACKENDS:
+        register_backend(backend, name=NAME)

@@ -1,0 +1,186 @@
+"""What kernels would do for a model, before anybody compiles it: regions, reasons, shares of time, expected gain.
+
+Times are the model's own operators one by one (eager, median of a few runs, on the given inputs), and each kernel
+alone in the same process; the expected gain is Amdahl's: one over what is left of the whole.
+**Covers**: every graph that torch.compile makes of the model. **Does not cover**: what Inductor would win by itself,
+the time between graphs, the backward pass.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.deploy.backend import leaves_of, patterns, traced_graph
+from kernelwright.deploy.regions import Region, digest_of, regions_of
+from kernelwright.types import value
+
+RUNS = 5
+SHOWN = 12
+"""Operators without a kernel that are listed, those with the largest share first."""
+
+
+@value
+class Part:
+    """One region, or all calls of one operator that no kernel takes."""
+
+    name: str
+    graph: int
+    """The number of the graph it is in."""
+    calls: int
+    share: float
+    """Of the whole model's time."""
+    speedup: float | None
+    """Of the kernel against the same operators, one by one; None where none is put."""
+    reason: str
+    """Why it is not replaced, empty where it is."""
+
+
+@value
+class Explanation:
+    """What was found; printed, it is a table."""
+
+    parts: tuple[Part, ...]
+    graphs: tuple[str, ...]
+    """The digest of each graph of the model."""
+    total_us: float
+    """The model's operators one by one."""
+    gain: float
+    """Expected of the whole model: 1.2 is 20 % faster."""
+
+    def __str__(self) -> str:
+        lines = [f"{'share':>6}  {'kernel':>7}  part"]
+        for part in self.parts:
+            speedup = f"{part.speedup:.2f}x" if part.speedup else "-"
+            times = f" ({part.calls} calls)" if part.calls > 1 else ""
+            lines.append(
+                f"{100 * part.share:5.1f}%  {speedup:>7}  {part.name}{times}{': ' + part.reason if part.reason else ''}"
+            )
+        replaced = sum(part.share for part in self.parts if not part.reason)
+        lines.append(f"{len(self.graphs)} graphs, {self.total_us:.0f} us operator by operator")
+        lines.append(f"replaced: {100 * replaced:.1f} % of the time; expected gain of the whole: {self.gain:.2f}x")
+        return "\n".join(lines)
+
+
+def explain(model: Callable[..., Any], *inputs: Any, show: bool = True) -> Explanation:
+    """Returns, and prints, what loaded kernels would replace in a model, why the rest stays, and the expected gain.
+
+    Args:
+        model: a module or function.
+        inputs: what it is called with.
+        show: False prints nothing.
+    """
+    graphs: list[tuple[torch.fx.GraphModule, list[Any]]] = []
+
+    def keep(module: torch.fx.GraphModule, given: list[Any], **_: object) -> Callable[..., Any]:
+        graphs.append((module, list(given)))
+        return module.forward
+
+    torch._dynamo.reset()
+    torch.compile(model, backend=keep)(*inputs)
+    torch._dynamo.reset()
+    parts: list[Part] = []
+    digests = []
+    costs: list[tuple[float, float]] = []
+    for number, (module, given) in enumerate(graphs):
+        made, total_us, digest, saved_us = _graph_parts(module, given, number)
+        parts += made
+        digests.append(digest)
+        costs.append((total_us, saved_us))
+    total_us = sum(total for total, _ in costs) or 1.0
+    shares = [_scaled(part, costs[part.graph][0] / total_us) for part in parts]
+    gain = total_us / max(total_us - sum(saved for _, saved in costs), 1e-9)
+    shares.sort(key=lambda part: -part.share)
+    found = Explanation(parts=tuple(shares), graphs=tuple(digests), total_us=total_us, gain=gain)
+    if show:
+        print(found)
+    return found
+
+
+def _scaled(part: Part, factor: float) -> Part:
+    return Part(
+        name=part.name, graph=part.graph, calls=part.calls, share=part.share * factor, speedup=part.speedup,
+        reason=part.reason,
+    )  # fmt: skip
+
+
+def _graph_parts(
+    module: torch.fx.GraphModule, given: Sequence[Any], number: int
+) -> tuple[list[Part], float, str, float]:
+    """Returns the parts of one graph with their shares in it, its time, its digest, and the time that is saved."""
+    if not all(isinstance(item, torch.Tensor) for item in given):
+        part = Part(name="graph", graph=number, calls=1, share=1.0, speedup=None, reason="its sizes vary")
+        return [part], 0.0, "", 0.0
+    traced = traced_graph(module, given)
+    regions = regions_of(traced, patterns(), leaves=leaves_of(given))
+    times, values = _times(traced, given)
+    total = sum(times.values()) or 1e-9
+    taken: set[torch.fx.Node] = set()
+    parts, saved = [], 0.0
+    for region in regions:
+        spent = sum(times[node] for node in region.nodes)
+        speedup = None
+        if not region.reason:
+            taken |= set(region.nodes)
+            speedup = spent / max(_kernel_us(region, values), 1e-9)
+            saved += spent * (1 - 1 / speedup)
+        parts.append(
+            Part(name=region.name, graph=number, calls=1, share=spent / total, speedup=speedup, reason=region.reason)
+        )
+    rest: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for node, spent in times.items():
+        if node not in taken:
+            rest[str(node.target)] += spent  # type: ignore[assignment]
+            calls[str(node.target)] += 1
+    missing = "no loaded kernel has this graph"
+    parts += [
+        Part(name=name, graph=number, calls=calls[name], share=spent / total, speedup=None, reason=missing)
+        for name, spent in rest.most_common(SHOWN)
+    ]
+    return parts, total, digest_of(traced.graph), saved
+
+
+class _Timed(torch.fx.Interpreter):
+    """Runs a graph operator by operator and keeps how long each took, in microseconds."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        self.times: dict[torch.fx.Node, list[float]] = {}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n.op != "call_function":
+            return super().run_node(n)
+        begun = time.perf_counter()
+        found = super().run_node(n)
+        if any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in torch.utils._pytree.tree_leaves(found)):
+            torch.cuda.synchronize()
+        self.times.setdefault(n, []).append(1e6 * (time.perf_counter() - begun))
+        return found
+
+
+def _times(module: torch.fx.GraphModule, given: Sequence[Any]) -> tuple[dict[torch.fx.Node, float], dict[Any, Any]]:
+    timed = _Timed(module)
+    with torch.no_grad():
+        for _ in range(RUNS):
+            timed.run(*[t.clone() for t in given])
+    return {node: statistics.median(spent) for node, spent in timed.times.items()}, dict(timed.env)
+
+
+def _kernel_us(region: Region, values: dict[Any, Any]) -> float:
+    """Returns the median time of a region's operator on the values that flow into it."""
+    operator, tensors = region.pattern.operator, [values[node].detach() for node in region.inputs]
+    spent = []
+    with torch.no_grad():
+        for _ in range(RUNS + 2):
+            begun = time.perf_counter()
+            operator(*tensors)
+            if tensors and tensors[0].is_cuda:
+                torch.cuda.synchronize()
+            spent.append(1e6 * (time.perf_counter() - begun))
+    return statistics.median(spent[2:])

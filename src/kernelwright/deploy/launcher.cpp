@@ -1,0 +1,351 @@
+// The compiled launcher: guard, outputs, and the call of one kernel, in one function that Python calls.
+//
+// Built once for each version of torch and Python (launcher.py); everything about a kernel arrives as data in `make`.
+// A function that `make` returned takes the operator's tensors and gives its outputs. It gives NotImplemented where the
+// call is not its business (another road: modes, subclasses, needed gradients, outside the envelope), and None where
+// the call is due for a check against the original, which launcher.py's caller makes.
+// Not here: loading kernels, the original, tensor maps, memsets and library calls (those plans run from Python).
+//
+// On a CUDA device it calls the driver's cuLaunchKernelEx, whose address `make` gets; the structures below are those of
+// cuda.h, and no CUDA header or library is needed to build this.
+
+#include <Python.h>
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kMostBuffers = 64;
+constexpr int kMostAxes = 8;
+
+struct LaunchAttribute {
+  int32_t id;
+  int32_t padding;
+  union {
+    char bytes[64];
+    uint32_t dims[3];
+    int32_t flag;
+  } value;
+};
+struct LaunchConfig {
+  uint32_t grid[3], block[3], shared_bytes;
+  void* stream;
+  LaunchAttribute* attributes;
+  uint32_t attribute_count;
+};
+using LaunchKernel = int (*)(const LaunchConfig*, void* function, void** parameters, void** extra);
+using CurrentStream = int (*)(int32_t device, void** stream);
+using Entry = void (*)(void* const* buffers, const int64_t* axes);
+using SetThreads = void (*)(int);
+
+struct TensorForm {
+  c10::ScalarType dtype;
+  std::vector<int64_t> shape;  // below zero: the axis -1 - n
+  std::vector<int64_t> strides;
+  bool contiguous = true;
+};
+struct Parameter {
+  int64_t buffer = -1;  // of a pointer
+  std::string bytes;    // of a number
+};
+struct Step {
+  void* function = nullptr;
+  LaunchConfig config{};
+  std::vector<LaunchAttribute> attributes;
+  std::vector<Parameter> parameters;
+};
+struct Kernel {
+  std::vector<TensorForm> inputs, outputs;
+  std::vector<int64_t> spaces;
+  std::vector<std::pair<int64_t, int64_t>> axes;
+  c10::Device device{c10::kCPU};
+  int64_t alignment = 64;
+  Entry entry = nullptr;
+  SetThreads set_threads = nullptr;
+  int threads = 1;
+  bool serial = false;
+  std::mutex one_at_a_time;
+  LaunchKernel launch = nullptr;
+  CurrentStream current_stream = nullptr;
+  std::vector<Step> steps;
+  int64_t first = 0, every = 0;
+  std::atomic<int64_t> turn{0}, launched{0};
+  std::atomic<bool> off{false};
+};
+
+// ------------------------------------------------------------------------------------------------ the guard
+
+bool quiet() {
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  return (local.included_ - c10::default_included_set).empty() && !at::impl::torch_function_mode_enabled() &&
+         local.excluded_.has(c10::DispatchKey::AutocastCPU) && local.excluded_.has(c10::DispatchKey::AutocastCUDA);
+}
+
+bool fits(const Kernel& kernel, const TensorForm& form, const at::Tensor& t, int64_t* axes) {
+  if (t.scalar_type() != form.dtype || t.device() != kernel.device || t.layout() != c10::kStrided) return false;
+  if (t.is_neg() || t._is_zerotensor() || t.unsafeGetTensorImpl()->is_python_dispatch()) return false;
+  const auto sizes = t.sizes();
+  if (sizes.size() != form.shape.size()) return false;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const int64_t wanted = form.shape[d];
+    if (wanted >= 0) {
+      if (sizes[d] != wanted) return false;
+    } else {
+      int64_t& axis = axes[-1 - wanted];
+      if (axis < 0) axis = sizes[d];
+      if (axis != sizes[d]) return false;
+    }
+  }
+  if (form.contiguous ? !t.is_contiguous() : t.strides() != c10::IntArrayRef(form.strides)) return false;
+  return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % static_cast<uintptr_t>(kernel.alignment) == 0;
+}
+
+// ------------------------------------------------------------------------------------------------ the call
+
+void call_entry(Kernel& kernel, void* const* buffers, const int64_t* axes) {
+  static thread_local SetThreads team_of = nullptr;
+  if (kernel.set_threads && team_of != kernel.set_threads) {  // each thread has a team size of its own
+    kernel.set_threads(kernel.threads);
+    team_of = kernel.set_threads;
+  }
+  if (kernel.serial) {
+    std::lock_guard<std::mutex> alone(kernel.one_at_a_time);
+    kernel.entry(buffers, axes);
+  } else {
+    kernel.entry(buffers, axes);
+  }
+}
+
+const char* enqueue(Kernel& kernel, void** buffers) {
+  void* stream = nullptr;
+  if (kernel.current_stream(kernel.device.index(), &stream)) return "the current stream cannot be had";
+  for (Step& step : kernel.steps) {
+    void* parameters[kMostBuffers];
+    for (size_t i = 0; i < step.parameters.size(); ++i) {
+      const Parameter& parameter = step.parameters[i];
+      parameters[i] = parameter.buffer >= 0 ? static_cast<void*>(&buffers[parameter.buffer])
+                                            : const_cast<char*>(parameter.bytes.data());
+    }
+    LaunchConfig config = step.config;
+    config.stream = stream;
+    config.attributes = step.attributes.data();
+    config.attribute_count = static_cast<uint32_t>(step.attributes.size());
+    if (kernel.launch(&config, step.function, parameters, nullptr)) return "the driver refused a launch";
+  }
+  return nullptr;
+}
+
+PyObject* not_implemented() {
+  Py_INCREF(Py_NotImplemented);
+  return Py_NotImplemented;
+}
+
+Kernel* kernel_of(PyObject* capsule) { return static_cast<Kernel*>(PyCapsule_GetPointer(capsule, "kernelwright")); }
+
+PyObject* run(Kernel& kernel, PyObject* const* given, const int64_t* axes) {
+  void* buffers[kMostBuffers];
+  size_t count = 0;
+  for (size_t i = 0; i < kernel.inputs.size(); ++i)
+    buffers[count++] = const_cast<void*>(THPVariable_Unpack(given[i]).const_data_ptr());
+  const auto options = at::TensorOptions().device(kernel.device);
+  std::vector<at::Tensor> outputs, spaces;
+  outputs.reserve(kernel.outputs.size());
+  for (const TensorForm& form : kernel.outputs) {
+    c10::SmallVector<int64_t, 8> shape;
+    for (int64_t size : form.shape) shape.push_back(size >= 0 ? size : axes[-1 - size]);
+    outputs.push_back(at::empty(shape, options.dtype(form.dtype)));
+    buffers[count++] = outputs.back().data_ptr();
+  }
+  for (int64_t bytes : kernel.spaces) {
+    spaces.push_back(at::empty({bytes}, options.dtype(c10::kByte)));
+    buffers[count++] = spaces.back().data_ptr();
+  }
+  const char* fault = nullptr;
+  Py_BEGIN_ALLOW_THREADS
+  if (kernel.entry)
+    call_entry(kernel, buffers, axes);
+  else
+    fault = enqueue(kernel, buffers);
+  Py_END_ALLOW_THREADS
+  if (fault) {
+    PyErr_SetString(PyExc_RuntimeError, fault);
+    return nullptr;
+  }
+  kernel.launched.fetch_add(1, std::memory_order_relaxed);
+  if (outputs.size() == 1) return THPVariable_Wrap(std::move(outputs[0]));
+  PyObject* all = PyTuple_New(static_cast<Py_ssize_t>(outputs.size()));
+  for (size_t i = 0; all && i < outputs.size(); ++i)
+    PyTuple_SET_ITEM(all, static_cast<Py_ssize_t>(i), THPVariable_Wrap(std::move(outputs[i])));
+  return all;
+}
+
+PyObject* call(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+  try {
+    Kernel& kernel = *kernel_of(self);
+    if (count != static_cast<Py_ssize_t>(kernel.inputs.size())) return not_implemented();
+    if (kernel.off.load(std::memory_order_relaxed) || !quiet()) return not_implemented();
+    int64_t axes[kMostAxes];
+    std::memset(axes, -1, sizeof axes);
+    const bool grad = c10::GradMode::is_enabled();
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      if (!THPVariable_CheckExact(given[i])) return not_implemented();
+      const at::Tensor& t = THPVariable_Unpack(given[i]);
+      if ((grad && t.requires_grad()) || !fits(kernel, kernel.inputs[static_cast<size_t>(i)], t, axes))
+        return not_implemented();
+    }
+    for (size_t a = 0; a < kernel.axes.size(); ++a)
+      if (axes[a] < kernel.axes[a].first || axes[a] > kernel.axes[a].second) return not_implemented();
+    if (kernel.device.is_cuda() && c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice() != kernel.device)
+      return not_implemented();
+    const int64_t turn = kernel.turn.fetch_add(1, std::memory_order_relaxed);
+    if (turn < kernel.first || (kernel.every > 0 && turn % kernel.every == 0)) Py_RETURN_NONE;
+    return run(kernel, given, axes);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+PyObject* turn_off(PyObject* self, PyObject*) {
+  kernel_of(self)->off.store(true);
+  Py_RETURN_NONE;
+}
+
+PyObject* launched(PyObject* self, PyObject*) { return PyLong_FromLongLong(kernel_of(self)->launched.load()); }
+
+// ------------------------------------------------------------------------------------------------ from Python's data
+
+int64_t number(PyObject* owner, const char* name) {
+  PyObject* item = PyDict_GetItemString(owner, name);
+  TORCH_CHECK(item, "the launcher's data lack ", name);
+  return static_cast<int64_t>(PyLong_AsLongLong(item));
+}
+
+void* address(PyObject* owner, const char* name) { return reinterpret_cast<void*>(number(owner, name)); }
+
+std::vector<int64_t> numbers(PyObject* tuple) {
+  TORCH_CHECK(tuple && PyTuple_Check(tuple), "the launcher's data need a tuple");
+  std::vector<int64_t> found;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    found.push_back(static_cast<int64_t>(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i))));
+  return found;
+}
+
+std::vector<TensorForm> forms(PyObject* tuple) {
+  TORCH_CHECK(tuple && PyTuple_Check(tuple), "the launcher's data need tensors");
+  std::vector<TensorForm> found;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);  // (dtype's number, shape, strides or None)
+    TensorForm form;
+    form.dtype = static_cast<c10::ScalarType>(PyLong_AsLong(PyTuple_GET_ITEM(item, 0)));
+    form.shape = numbers(PyTuple_GET_ITEM(item, 1));
+    form.contiguous = PyTuple_GET_ITEM(item, 2) == Py_None;
+    if (!form.contiguous) form.strides = numbers(PyTuple_GET_ITEM(item, 2));
+    found.push_back(std::move(form));
+  }
+  return found;
+}
+
+Step step_of(PyObject* item) {
+  Step step;
+  step.function = address(item, "function");
+  const auto geometry = numbers(PyDict_GetItemString(item, "geometry"));  // grid, block, cluster, shared, two flags
+  TORCH_CHECK(geometry.size() == 12, "a launch has twelve numbers");
+  for (int i = 0; i < 3; ++i) {
+    step.config.grid[i] = static_cast<uint32_t>(geometry[i]);
+    step.config.block[i] = static_cast<uint32_t>(geometry[3 + i]);
+  }
+  step.config.shared_bytes = static_cast<uint32_t>(geometry[9]);
+  const auto add = [&](int32_t id) -> LaunchAttribute& {
+    LaunchAttribute made;
+    std::memset(&made, 0, sizeof made);
+    made.id = id;
+    step.attributes.push_back(made);
+    return step.attributes.back();
+  };
+  if (geometry[6] * geometry[7] * geometry[8] > 1) {
+    LaunchAttribute& cluster = add(4);  // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    for (int i = 0; i < 3; ++i) cluster.value.dims[i] = static_cast<uint32_t>(geometry[6 + i]);
+  }
+  if (geometry[10]) add(2).value.flag = 1;  // CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+  if (geometry[11]) add(6).value.flag = 1;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+  PyObject* parameters = PyDict_GetItemString(item, "parameters");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parameters); ++i) {
+    PyObject* given = PyTuple_GET_ITEM(parameters, i);  // a buffer's number, or bytes
+    Parameter parameter;
+    if (PyBytes_Check(given))
+      parameter.bytes.assign(PyBytes_AS_STRING(given), static_cast<size_t>(PyBytes_GET_SIZE(given)));
+    else
+      parameter.buffer = static_cast<int64_t>(PyLong_AsLongLong(given));
+    step.parameters.push_back(std::move(parameter));
+  }
+  TORCH_CHECK(step.parameters.size() <= kMostBuffers, "a kernel with too many parameters");
+  return step;
+}
+
+PyMethodDef kCall = {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call)), METH_FASTCALL, nullptr};
+PyMethodDef kOff = {"turn_off", turn_off, METH_NOARGS, nullptr};
+PyMethodDef kLaunched = {"launched", launched, METH_NOARGS, nullptr};
+
+void release(PyObject* capsule) { delete kernel_of(capsule); }
+
+PyObject* make(PyObject*, PyObject* data) {
+  try {
+    auto kernel = std::make_unique<Kernel>();
+    kernel->inputs = forms(PyDict_GetItemString(data, "inputs"));
+    kernel->outputs = forms(PyDict_GetItemString(data, "outputs"));
+    kernel->spaces = numbers(PyDict_GetItemString(data, "spaces"));
+    const auto limits = numbers(PyDict_GetItemString(data, "axes"));  // low, high of each
+    for (size_t i = 0; i + 1 < limits.size(); i += 2) kernel->axes.emplace_back(limits[i], limits[i + 1]);
+    const size_t buffers = kernel->inputs.size() + kernel->outputs.size() + kernel->spaces.size();
+    TORCH_CHECK(buffers <= kMostBuffers && kernel->axes.size() <= kMostAxes, "too many tensors or axes");
+    kernel->alignment = number(data, "alignment");
+    kernel->first = number(data, "first");
+    kernel->every = number(data, "every");
+    const int64_t ordinal = number(data, "device");
+    if (ordinal >= 0) {
+      kernel->device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(ordinal));
+      kernel->launch = reinterpret_cast<LaunchKernel>(address(data, "launch"));
+      kernel->current_stream = reinterpret_cast<CurrentStream>(address(data, "current_stream"));
+      PyObject* steps = PyDict_GetItemString(data, "steps");
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i)
+        kernel->steps.push_back(step_of(PyTuple_GET_ITEM(steps, i)));
+    } else {
+      kernel->entry = reinterpret_cast<Entry>(address(data, "entry"));
+      kernel->set_threads = reinterpret_cast<SetThreads>(address(data, "set_threads"));
+      kernel->threads = static_cast<int>(number(data, "threads"));
+      kernel->serial = number(data, "serial") != 0;
+    }
+    if (PyErr_Occurred()) return nullptr;
+    PyObject* capsule = PyCapsule_New(kernel.release(), "kernelwright", release);
+    if (!capsule) return nullptr;
+    PyObject* made = Py_BuildValue("(NNN)", PyCFunction_New(&kCall, capsule), PyCFunction_New(&kOff, capsule),
+                                   PyCFunction_New(&kLaunched, capsule));
+    Py_DECREF(capsule);
+    return made;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+PyMethodDef kMethods[] = {{"make", make, METH_O, "Returns (launch, turn_off, launched) of one kernel."},
+                          {nullptr, nullptr, 0, nullptr}};
+PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "kernelwright_launcher", nullptr, -1, kMethods};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_kernelwright_launcher() { return PyModule_Create(&kModule); }

@@ -1,0 +1,10 @@
+"""Authors inside a run: briefs become prompts, prompts replies, replies candidates; all stored, all within a budget.
+
+Not here: which brief is due (search/authored), what a provider speaks (llm), and who judges (judge).
+"""
+
+from kernelwright.run.authoring.authors import Authors
+from kernelwright.run.authoring.spending import Budget, Ledger
+from kernelwright.run.authoring.writing import Writer
+
+__all__ = ["Authors", "Budget", "Ledger", "Writer"]

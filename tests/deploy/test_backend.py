@@ -1,0 +1,219 @@
+"""torch.compile with kernels: regions, envelopes, in-place decisions, training, explanations."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import kernelwright
+from kernelwright.deploy import Shadow
+from kernelwright.deploy import backend as backends
+from kernelwright.deploy.operator import KNOWN, Operator
+from kernelwright.deploy.regions import pattern_of, regions_of, replaced, trace
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+"""Inductor's own imports warn."""
+QUIET = Shadow(first=0, every=0)
+
+
+class Block(torch.nn.Module):
+    """Two places where the kernel's original stands, in other spellings, and something between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(0.5, 1.5, 64))
+        self.linear = torch.nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first = torch.nn.functional.relu(x * self.weight)
+        out: torch.Tensor = self.linear((self.linear(first).mul(self.weight)).relu())
+        return out
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """No other test's operators are known, and nothing that was compiled is used again."""
+    before = list(KNOWN)
+    KNOWN.clear()
+    torch._dynamo.reset()
+    yield
+    KNOWN[:] = before
+
+
+@pytest.fixture
+def op(scale_bundle: Path) -> Operator:
+    return kernelwright.load(scale_bundle, shadow=QUIET)
+
+
+def eagerly(module: torch.fx.GraphModule, _: object) -> Any:
+    """Stands for Inductor, whose compiler would take most of these tests' time."""
+    return module.forward
+
+
+def traced(function: Any, *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.fx.GraphModule:
+    with FakeTensorMode():
+        return trace(function, [torch.empty(shape, dtype=dtype) for shape in shapes])
+
+
+def test_regions_are_found_in_any_spelling_and_replaced(op: Operator) -> None:
+    def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.relu((x * w).relu() * w) + 1
+
+    module = traced(model, (16, 64), (64,))
+    regions = regions_of(module, backends.patterns())
+    assert [(r.name, r.reason) for r in regions] == [("scale_relu", "")] * 2
+    x, w = torch.randn(16, 64), torch.randn(64)
+    before = op.launched()
+    assert torch.equal(replaced(module, regions)(x, w), model(x, w))
+    assert op.launched() == before + 2
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtype", "words"),
+    [
+        (((16, 65), (65,)), torch.float32, "verified for"),
+        (((5000, 64), (64,)), torch.float32, "from 1 to 4096"),
+        (((16, 64), (64,)), torch.float64, "is float64, verified for float32"),
+        (((16, 64), (16, 64)), torch.float32, "weight is"),
+    ],
+)
+def test_a_near_miss_says_why(op: Operator, shapes: Any, dtype: torch.dtype, words: str) -> None:
+    assert op.problem.name == "scale_relu"
+    module = traced(lambda x, w: (x * w).relu(), *shapes, dtype=dtype)
+    (region,) = regions_of(module, backends.patterns())
+    assert words in region.reason
+
+
+def test_what_escapes_or_changes_is_no_region(op: Operator) -> None:
+    assert op.problem.name == "scale_relu"
+    escapes = traced(lambda x, w: ((x * w).relu(), (x * w + 0).sum()), (16, 64), (64,))
+    assert len(regions_of(escapes, backends.patterns())) == 1
+
+    def inner_is_used(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        product = x * w
+        return product.relu(), product
+
+    assert regions_of(traced(inner_is_used, (16, 64), (64,)), backends.patterns()) == ()
+
+    def changes(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        product = x * w
+        x.add_(1)
+        return product.relu()
+
+    (region,) = regions_of(traced(changes, (16, 64), (64,)), backends.patterns())
+    assert "in place" in region.reason
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [lambda x, w: (x + torch.tensor([1.0])) * w, lambda x, w: x.view(64, 8), lambda x, w: x],
+    ids=["holds a tensor", "a view of its input", "nothing"],
+)
+def test_what_cannot_be_compared_safely_is_no_pattern(op: Operator, forward: Any, monkeypatch: Any) -> None:
+    assert pattern_of(op) is not None
+    monkeypatch.setattr(op.original, "forward", lambda *tensors: (forward(*tensors),))
+    assert pattern_of(op) is None
+
+
+def test_a_model_runs_with_kernels_in_it(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    model, x = Block(), torch.randn(8, 64)
+    with torch.no_grad():
+        fast = kernelwright.accelerate(model, measure=False, fullgraph=True)
+        before = op.launched()
+        assert torch.allclose(fast(x), model(x), atol=1e-6)
+        assert op.launched() == before + 2
+
+
+def test_only_winners_stay(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    model, x = Block(), torch.randn(8, 64)
+    for low, launches in ((1.5, 2), (0.9, 0)):
+        torch._dynamo.reset()
+        monkeypatch.setattr(backends, "ratio", lambda *_, low=low: (low, low + 0.1, low + 0.2))
+        with torch.no_grad():
+            fast = kernelwright.accelerate(model)
+            fast(x)
+            before = op.launched()
+            assert torch.allclose(fast(x), model(x), atol=1e-6)
+            assert op.launched() == before + launches
+
+
+def test_training_leaves_a_kernel_without_gradients_out(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    model, x = Block(), torch.randn(8, 64)
+    model(x).sum().backward()
+    wanted = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    before = op.launched()
+    kernelwright.accelerate(model, measure=False)(x).sum().backward()
+    found = [p.grad for p in model.parameters() if p.grad is not None]
+    assert len(found) == len(wanted) == 3
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found, wanted, strict=True))
+    assert op.launched() == before
+
+
+def test_the_ratio_is_that_of_the_times_with_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = [0.0]
+    monkeypatch.setattr(backends, "time", SimpleNamespace(perf_counter=lambda: moment[0]))
+    turns = itertools.cycle((0.010, 0.011, 0.012))
+
+    def takes(seconds: Iterator[float]) -> Any:
+        def run(x: torch.Tensor) -> torch.Tensor:
+            moment[0] += next(seconds)
+            return x
+
+        return run
+
+    low, middle, high = backends.ratio(takes(turns), takes(itertools.repeat(0.005)), [torch.zeros(1)])
+    assert low == pytest.approx(2.0)
+    assert middle == pytest.approx(2.2)
+    assert high == pytest.approx(2.4)
+
+
+def test_it_is_turned_off_by_the_variable(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setenv("KERNELWRIGHT_DISABLE", "1")
+    model, x = Block(), torch.randn(8, 64)
+    before = op.launched()
+    with torch.no_grad():
+        assert torch.allclose(kernelwright.accelerate(model, measure=False)(x), model(x))
+    assert op.launched() == before
+
+
+def test_inductor_compiles_what_is_left(op: Operator) -> None:
+    """The one test with Inductor's own compiler: a graph with an operator in it, forward only."""
+
+    def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * w) + 1
+
+    x, w = torch.randn(8, 64), torch.randn(64)
+    before = op.launched()
+    assert torch.equal(kernelwright.accelerate(model, measure=False)(x, w), model(x, w))
+    assert op.launched() == before + 1
+
+
+def test_an_explanation_says_what_why_and_how_much(op: Operator, capsys: pytest.CaptureFixture[str]) -> None:
+    assert op.problem.name == "scale_relu"
+    model, x = Block(), torch.randn(8, 64)
+    with torch.no_grad():
+        found = kernelwright.explain(model, x)
+    mine = [part for part in found.parts if part.name == "scale_relu"]
+    assert len(mine) == 2
+    assert all(part.speedup and not part.reason for part in mine)
+    linear = next(part for part in found.parts if part.name == "aten.linear.default")
+    assert linear.calls == 2
+    assert "no loaded kernel" in linear.reason
+    assert sum(part.share for part in found.parts) == pytest.approx(1.0)
+    saved = sum(part.share * (1 - 1 / part.speedup) for part in mine if part.speedup)
+    assert found.gain == pytest.approx(1 / (1 - saved), rel=1e-6)
+    assert "expected gain of the whole" in capsys.readouterr().out
+    big = kernelwright.explain(lambda x, w: torch.relu(x * w), torch.randn(5000, 64), torch.randn(64), show=False)
+    assert any("verified for" in part.reason for part in big.parts)
