@@ -1,8 +1,9 @@
 """How long a schedule should take, from counted work: launches, filling the ring, bytes, tensor-core cycles, waves.
 
-An analytical model that only has to rank. Its constants are rates of an H200: those with a date were measured, the
-others are a multiprocessor's documented rates or fitted to measured times of vendor kernels
-(docs/results/gemm-model.md says how near they come).
+An analytical model that only has to rank. Launch cost and memory bandwidth are measured; the rates of wgmma, of the
+second-level cache and of one multiprocessor were set by hand, in three rounds, until best times lay near the vendor's
+measured ones on an H200. test_model.py samples that same table, so it guards against regressions and is no independent
+check. Whether the model ranks schedules of one shape rightly is not known before they are measured.
 Not here: which schedules there are (space.py); what is possible at all (rules.py).
 """
 
