@@ -28,6 +28,7 @@ from kernelwright.commands.ablate import ablate_command
 from kernelwright.commands.authors import author_options, authors_of
 from kernelwright.commands.bench import bench_command
 from kernelwright.commands.export import export_command
+from kernelwright.commands.gemm import gemm_command
 from kernelwright.commands.mcp import mcp_command, skill_command
 from kernelwright.commands.mutate import mutate_command
 from kernelwright.commands.options import Seconds, err, out, source_options
@@ -308,7 +309,7 @@ def analyze_command(
 
 for command in (
     ablate_command, bench_command, export_command, mcp_command, mutate_command, replay_command, selftest_command,
-    skill_command, verify_command,
+    gemm_command, skill_command, verify_command,
 ):  # fmt: skip
     cli.add_command(command)
 

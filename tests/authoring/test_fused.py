@@ -6,12 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.deploy.making import bundle, problem
 
 import kernelwright
-import numpy as np
 from kernelwright import api
 from kernelwright.authoring import fused as fusing
 from kernelwright.types import SourceFile, TensorSpec, replace

@@ -6,11 +6,11 @@ import types
 import warnings
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
 import kernelwright.numpy as np
-import numpy
 from kernelwright.numpy.libraries import FallbackWarning, Namespace, array_of
 
 

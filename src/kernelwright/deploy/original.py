@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
-import numpy as np
 from kernelwright.reference_program import backward_of, load_problem, outputs_of, state_of
 from kernelwright.types import Problem
 

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
-import numpy as np
 from kernelwright.errors import SourceError, UserError
 from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline, Unavailable, make_baseline

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+
 from kernelwright.errors import SourceError
 from kernelwright.judge import integrity
 from kernelwright.judge.baselines import EAGER, Unavailable

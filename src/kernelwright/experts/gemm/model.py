@@ -1,0 +1,169 @@
+"""How long a schedule should take, from counted work: launches, filling the ring, bytes, tensor-core cycles, waves.
+
+An analytical model that only has to rank. Launch cost and memory bandwidth are measured; the rates of wgmma, of the
+second-level cache and of one multiprocessor were set by hand, in three rounds, until best times lay near the vendor's
+measured ones on an H200. test_model.py samples that same table, so it guards against regressions and is no independent
+check. Whether the model ranks schedules of one shape rightly is not known before they are measured.
+Not here: which schedules there are (space.py); what is possible at all (rules.py).
+"""
+
+from __future__ import annotations
+
+from kernelwright.experts.gemm import rules
+from kernelwright.experts.gemm.product import Product
+from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps
+from kernelwright.types import value
+
+
+@value
+class Rates:
+    """What a device can do; times in microseconds, rates per microsecond."""
+
+    multiprocessors: int = rules.MULTIPROCESSORS
+    launch_us: float = 0.8
+    """An empty kernel in a graph: 0.74 (1 block) to 0.85 (264 blocks), measured."""
+    second_us: float = 0.9
+    """A further kernel of the same plan, in a graph."""
+    latency_us: float = 0.65
+    """From asking for a tile to having it, out of device memory."""
+    ending_us: float = 0.35
+    """From the last sum to the last store."""
+    cluster_us: float = 0.35
+    """Starting and meeting as a cluster."""
+    memory_bytes: float = 4.3e6
+    """Of device memory, measured."""
+    cache_bytes: float = 8.5e6
+    """Of the second-level cache, all multiprocessors together."""
+    one_bytes: float = 1.0e5
+    """That one multiprocessor can take in."""
+    cache_size: int = 50 << 20
+    fma: float = 2048 * 1.5e3
+    """Half-precision multiply-adds of one multiprocessor by wgmma at the clock of a loaded card (1.5 GHz)."""
+    old_fma: float = 1270 * 1.7e3
+    """The same by mma.sync with enough warps."""
+    float_fma: float = 100 * 1.7e3
+    """Float32 multiply-adds with their conversions."""
+
+
+H200 = Rates()
+
+
+def time_us(schedule: Schedule, product: Product, rates: Rates = H200) -> float:
+    """Returns the modelled time of one call in a graph, in microseconds, for a possible schedule."""
+    grid = rules.grid_of(schedule, product, rates.multiprocessors)
+    rows, columns = rules.tile_of(schedule, product)
+    resident = _resident(schedule, product)
+    at_once = min(grid.blocks, rates.multiprocessors * resident)
+    sharing = max(1.0, at_once / rates.multiprocessors)
+    """Blocks that share one multiprocessor."""
+    step, steps = _step(schedule, product)
+    bytes_in = _bytes_of_step(schedule, product, step)
+    active = min(rates.multiprocessors, at_once)
+    supply = min(rates.one_bytes, rates.cache_bytes / active) / sharing
+    in_flight = _stages(schedule) * bytes_in
+    feeding = max(bytes_in / supply, bytes_in * rates.latency_us / in_flight)
+    computing = _computing_us(schedule, product, rows * columns * step, rates) * sharing
+    each = steps * max(feeding, computing)
+    stored = rows * columns * 2 / (rates.one_bytes / sharing)
+    rounds = _rounds(schedule, grid, at_once)
+    overlapped = isinstance(schedule, Hopper) and (schedule.pingpong or (schedule.box_store and schedule.persistent))
+    between = (0.15 * stored + 0.1) if overlapped else stored + rates.ending_us + rates.latency_us
+    total = rates.latency_us + rounds * each + (rounds - 1.0) * between + stored + rates.ending_us
+    floor = _memory_us(schedule, product, rates) + rates.latency_us + rates.ending_us
+    # Of schedules that wait for memory alike, the one with the most room below is the safest.
+    total = max(total, floor) + 0.02 * min(total, floor)
+    return rates.launch_us + total + _joining_us(schedule, product, rates)
+
+
+def _rounds(schedule: Schedule, grid: rules.Grid, at_once: int) -> float:
+    """How many tiles the busiest block has, or how many waves of blocks there are."""
+    if isinstance(schedule, Hopper) and schedule.persistent:
+        each = schedule.cluster_m * schedule.cluster_n * schedule.splits
+        return float(-(-grid.works // max(1, grid.blocks // each)))
+    return float(-(-grid.blocks // at_once))
+
+
+def _resident(schedule: Schedule, product: Product) -> int:
+    """Blocks of this kind that fit on one multiprocessor."""
+    if isinstance(schedule, Hopper):
+        return rules.blocks_per_multiprocessor(schedule, product)
+    threads = rules.threads_of(schedule)
+    shared = rules.shared_bytes(schedule, product) + 1024
+    registers = 168 if isinstance(schedule, Warps) and schedule.bm * schedule.bn >= 128 * threads // 2 else 128
+    return max(1, min(16, (228 << 10) // shared, 65536 // (registers * threads), 2048 // threads))
+
+
+def _step(schedule: Schedule, product: Product) -> tuple[int, int]:
+    """Elements of k in one step of the ring, and how many steps one block makes."""
+    if isinstance(schedule, Dot):
+        sharers = rules.threads_of(schedule) * 8 // schedule.columns if product.layout == "kn" else schedule.warps_k
+        step = (8 if product.layout == "kn" else 256) * sharers
+        return step, -(-product.k // (step * schedule.splits))
+    step = rules.HOPPER_BK if isinstance(schedule, Hopper) else schedule.bk
+    steps = -(-product.k // step)
+    return step, -(-steps // (schedule.splits * schedule.parts))
+
+
+def _stages(schedule: Schedule) -> int:
+    if isinstance(schedule, Hopper):
+        return schedule.stages
+    return schedule.stages - 1 if isinstance(schedule, Warps) else 2
+
+
+def _bytes_of_step(schedule: Schedule, product: Product, step: int) -> float:
+    """What a block takes in for one step; a multicast tile arrives once but is asked for by one block."""
+    if isinstance(schedule, Hopper):
+        return (
+            2.0
+            * step
+            * (schedule.bm / (1 + 0.9 * (schedule.cluster_n - 1)) + schedule.bn / (1 + 0.9 * (schedule.cluster_m - 1)))
+        )
+    rows, columns = rules.tile_of(schedule, product)
+    aligned = product.k % 8 == 0 and (product.layout == "nk" or product.n % 8 == 0)
+    return 2.0 * step * (rows + columns) * (1.0 if aligned else 3.0)
+
+
+def _computing_us(schedule: Schedule, product: Product, fmas: int, rates: Rates) -> float:
+    """One step of one block alone on its multiprocessor."""
+    if isinstance(schedule, Hopper):
+        # 64 rows of the left operand are read for every wgmma, however narrow it is.
+        return fmas / rates.fma * max(1.0, (16.0 + schedule.bn / 4) / (schedule.bn / 2)) + 0.012
+    if isinstance(schedule, Warps):
+        warps = schedule.warps_m * schedule.warps_n * schedule.warps_k
+        share = min(1.0, warps / 8) * _reuse(schedule)
+        return fmas / (rates.old_fma * share) + 0.06
+    return fmas / rates.float_fma * max(1.0, 4 / schedule.warps) + 0.05
+
+
+def _reuse(schedule: Warps) -> float:
+    """How much of mma.sync's rate loading fragments leaves: small tiles of a warp load more for each product."""
+    rows, columns = schedule.bm / schedule.warps_m, schedule.bn / schedule.warps_n
+    return rows * columns / (rows * columns + 16 * (rows + columns))
+
+
+def _memory_us(schedule: Schedule, product: Product, rates: Rates) -> float:
+    """Device memory: operands once, and again where a band of tiles does not fit the cache."""
+    rows, columns = rules.tile_of(schedule, product)
+    moved = float(product.min_bytes)
+    if isinstance(schedule, Hopper):
+        across, along = (product.n, product.m) if schedule.along_n else (product.m, product.n)
+        side = (columns if schedule.along_n else rows) * schedule.group
+        bands = max(1.0, across / side)
+        other = 2.0 * along * product.k
+        if other > rates.cache_size:
+            moved += (bands - 1.0) * other * 0.5
+    return moved / rates.memory_bytes
+
+
+def _joining_us(schedule: Schedule, product: Product, rates: Rates) -> float:
+    """What sharing k costs: meeting and adding in a cluster, or a second kernel."""
+    rows, columns = rules.tile_of(schedule, product)
+    total = 0.0
+    if schedule.splits > 1:
+        total += rates.cluster_us + rows * columns * 4 / 6.0e4
+    elif isinstance(schedule, Hopper) and schedule.cluster_m * schedule.cluster_n > 1:
+        total += rates.cluster_us
+    if not isinstance(schedule, Dot) and schedule.parts > 1:
+        moved = 4.0 * product.batch * product.m * product.n * schedule.parts * 2
+        total += rates.second_us + rates.latency_us + moved / rates.cache_bytes
+    return total

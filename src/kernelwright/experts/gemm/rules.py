@@ -1,0 +1,246 @@
+"""Which schedules are possible for a product, and what each takes: threads, shared memory, blocks.
+
+Every limit has a name in a message, so that a point is refused before anything is compiled. Limits: PTX ISA (wgmma's
+and TMA's shapes, swizzle atoms), CUDA driver API (tensor maps), multiprocessors' registers and shared memory.
+Not here: which possible schedules are good (model.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from math import prod
+
+from kernelwright.experts.gemm.product import Product, fault_of_product
+from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps
+from kernelwright.types import Launch, value
+
+SHARED_LIMIT = {"sm_80": 163 << 10, "sm_90a": 227 << 10, "sm_90": 227 << 10, "sm_100": 227 << 10}
+MULTIPROCESSORS = 132
+"""Of an H100 or H200 (SXM), where nothing else is said."""
+HOPPER_BK = 64
+MOST_CLUSTER = 8
+MOST_SUMS = {1: 128, 2: 160, 3: 80}
+"""Accumulators of one thread, by consuming warpgroups: with more the compiler spills (the compile ring looks)."""
+REGISTERS = {1: (0, 0), 2: (232, 40), 3: (160, 32)}
+"""What consumers take and the producer keeps; with one consumer nothing has to move."""
+PAD = 4
+LARGEST_BOX = 256
+
+
+def step_of(size: int, most: int = 8) -> int:
+    """Returns the most elements (8, 4, 2 or 1) in which a contiguous side of this size can be moved at once."""
+    return next(step for step in (8, 4, 2, 1) if step <= most and size % step == 0)
+
+
+def threads_of(schedule: Schedule) -> int:
+    """Returns the threads of a block."""
+    if isinstance(schedule, Hopper):
+        return 128 * (schedule.consumers + 1)
+    if isinstance(schedule, Warps):
+        return 32 * schedule.warps_m * schedule.warps_n * schedule.warps_k
+    return 32 * schedule.warps
+
+
+def tile_of(schedule: Schedule, product: Product) -> tuple[int, int]:
+    """Returns rows and columns of the output that one block makes at a time."""
+    if isinstance(schedule, Dot):
+        share = 1 if product.layout == "kn" else schedule.warps // schedule.warps_k
+        return schedule.rows, schedule.columns * share
+    swap = isinstance(schedule, Hopper) and schedule.swap
+    return (schedule.bn, schedule.bm) if swap else (schedule.bm, schedule.bn)
+
+
+def sums_of(schedule: Hopper) -> int:
+    """Returns how many accumulators one thread of a consumer holds."""
+    rows = schedule.bm if schedule.pingpong else schedule.bm // schedule.consumers
+    return rows * schedule.bn // 128
+
+
+def chunk_of(schedule: Hopper) -> int:
+    """Returns the columns of one stored box."""
+    return next(chunk for chunk in (64, 32, 16, 8) if schedule.bn % chunk == 0)
+
+
+def stage_bytes(schedule: Hopper, product: Product) -> int:
+    """Returns the bytes of one stage of the ring."""
+    along_n = product.layout == "kn" and not schedule.swap
+    columns = -(-schedule.bn // 64) * 64 if along_n else schedule.bn
+    return (schedule.bm + columns) * HOPPER_BK * 2
+
+
+def shared_bytes(schedule: Schedule, product: Product) -> int:
+    """Returns the dynamic shared memory of a block."""
+    rows, columns = tile_of(schedule, product)
+    slab = rows * (columns + PAD) * 4
+    if isinstance(schedule, Hopper):
+        ring = schedule.stages * stage_bytes(schedule, product)
+        box = schedule.bn * 128 if schedule.swap else 64 * chunk_of(schedule) * 2
+        buffers = schedule.consumers * schedule.store_buffers * box if schedule.box_store else 0
+        return max(ring + buffers, slab if schedule.splits > 1 else 0) + schedule.stages * 16 + 16
+    if isinstance(schedule, Warps):
+        ring = schedule.stages * (schedule.bm + schedule.bn) * schedule.bk * 2
+        return max(ring, slab * schedule.warps_k if schedule.warps_k * schedule.splits > 1 else 0)
+    sharers = schedule.warps * 256 // schedule.columns if product.layout == "kn" else schedule.warps_k
+    return slab * sharers
+
+
+def blocks_per_multiprocessor(schedule: Hopper, product: Product) -> int:
+    """Returns how many blocks the kernel is compiled for: two where registers and shared memory allow it."""
+    small = schedule.consumers == 1 and sums_of(schedule) <= 64 and shared_bytes(schedule, product) <= 112 << 10
+    return 2 if small else 1
+
+
+@value
+class Grid:
+    """How much work there is."""
+
+    tiles: int
+    """Of all products of the batch."""
+    works: int
+    """Pieces that one cluster does at a time: a group of tiles, or a share of one."""
+    blocks: int
+    """Blocks of the grid."""
+
+
+def grid_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPROCESSORS) -> Grid:
+    """Returns the grid of a possible schedule."""
+    rows, columns = tile_of(schedule, product)
+    tiles = product.batch * -(-product.m // rows) * -(-product.n // columns)
+    if not isinstance(schedule, Hopper):
+        works = tiles * (schedule.parts if isinstance(schedule, Warps) else 1)
+        return Grid(tiles=tiles, works=works, blocks=works * schedule.splits)
+    cluster = schedule.cluster_m * schedule.cluster_n
+    across = (schedule.cluster_n, schedule.cluster_m) if schedule.swap else (schedule.cluster_m, schedule.cluster_n)
+    groups = -(-product.m // (rows * across[0])) * -(-product.n // (columns * across[1]))
+    works = product.batch * groups * schedule.parts
+    each = cluster * schedule.splits
+    # Clusters lie in one group of multiprocessors (16 or 18 of them): larger ones leave some over, and a persistent
+    # cluster that has to wait for another one doubles the time.
+    whole = multiprocessors if each <= 2 else multiprocessors - multiprocessors // 16
+    room = max(1, whole * blocks_per_multiprocessor(schedule, product) // each)
+    return Grid(tiles=tiles, works=works, blocks=each * (min(works, room) if schedule.persistent else works))
+
+
+def launch_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPROCESSORS) -> Launch:
+    """Returns how a schedule's kernel is started."""
+    cluster = schedule.splits
+    if isinstance(schedule, Hopper):
+        cluster *= schedule.cluster_m * schedule.cluster_n
+    return Launch(
+        grid=(grid_of(schedule, product, multiprocessors).blocks, 1, 1),
+        block=(threads_of(schedule), 1, 1),
+        cluster=(cluster, 1, 1),
+        shared_bytes=shared_bytes(schedule, product),
+        programmatic=schedule.early,
+    )
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def fault(schedule: Schedule, product: Product, architecture: str = "sm_90a") -> str:
+    """Returns why a schedule is impossible for a product on an architecture, empty where it is possible.
+
+    **Covers**: shapes of instructions, divisibility of tiles, descriptors and boxes, registers, shared memory,
+    clusters, shares of k, alignments.
+    **Does not cover**: whether the compiler spills all the same (the compile ring looks at that).
+    """
+    if architecture not in SHARED_LIMIT:
+        return f"the architecture {architecture!r} is not known here; known are {', '.join(SHARED_LIMIT)}"
+    own = {Hopper: _hopper_fault, Warps: _warps_fault, Dot: _dot_fault}[type(schedule)]
+    found = fault_of_product(product) or _common_fault(schedule, architecture)
+    found = found or own(schedule, product, architecture)  # type: ignore[operator]
+    if found:
+        return str(found)
+    shared = shared_bytes(schedule, product)
+    if shared > SHARED_LIMIT[architecture]:
+        return f"{shared} bytes of shared memory; {SHARED_LIMIT[architecture]} are possible on {architecture}"
+    blocks = grid_of(schedule, product).blocks
+    return f"a grid of {blocks} blocks" if blocks >= 1 << 31 else ""
+
+
+def _common_fault(schedule: Schedule, architecture: str) -> str:
+    if schedule.group < 1 or schedule.splits < 1:
+        return "group and splits are whole numbers from 1"
+    if (schedule.splits > 1 or schedule.early) and architecture == "sm_80":
+        return f"{architecture} has neither clusters nor programmatic launches, which splits and early need"
+    if schedule.splits not in (1, 2, 4, 8):
+        return f"splits is {schedule.splits}; 1, 2, 4 or 8 blocks can be a cluster"
+    threads = threads_of(schedule)
+    return f"a block of {threads} threads; 32 to 1024 are possible" if not 32 <= threads <= 1024 else ""
+
+
+def _shares_fault(blocks: int, shares: int) -> str:
+    return f"{shares} shares of k for {blocks} blocks along k" if shares > blocks else ""
+
+
+def _hopper_fault(s: Hopper, product: Product, architecture: str) -> str:
+    if architecture != "sm_90a":
+        return f"wgmma is an instruction of sm_90a, not of {architecture}"
+    if product.k % 8 or (product.layout == "kn" and product.n % 8):
+        return "tensor maps need rows of a multiple of 16 bytes: k (and n of B k x n) must be a multiple of 8"
+    if not 1 <= s.consumers <= 3:
+        return f"{s.consumers} consumers; 1 to 3 are possible"
+    if s.pingpong and (s.consumers != 2 or s.splits > 1):
+        return "ping-pong is for two consumers and no splits"
+    rows = s.bm if s.pingpong else s.bm // s.consumers
+    if s.bm % 64 or rows % 64 or rows < 64 or (not s.pingpong and s.bm % s.consumers):
+        return f"bm is {s.bm}; every consumer needs a multiple of 64 rows"
+    if not 8 <= s.bn <= 256 or s.bn % 8:
+        return f"bn is {s.bn}; wgmma takes multiples of 8 from 8 to 256"
+    if s.bm > LARGEST_BOX:
+        return f"bm is {s.bm}; a box has up to {LARGEST_BOX} rows"
+    if sums_of(s) > MOST_SUMS[s.consumers]:
+        return f"{sums_of(s)} accumulators a thread; {MOST_SUMS[s.consumers]} fit beside {s.consumers} consumers"
+    if product.layout == "kn" and not s.swap and s.bn % 64:
+        return f"bn is {s.bn}; B k x n is brought in lines of 64 columns"
+    return _hopper_grid_fault(s, product)
+
+
+def _hopper_grid_fault(s: Hopper, product: Product) -> str:
+    cluster = s.cluster_m * s.cluster_n
+    if s.cluster_m not in (1, 2, 4) or s.cluster_n not in (1, 2, 4) or cluster > MOST_CLUSTER:
+        return f"a cluster of {s.cluster_m} x {s.cluster_n}; sides of 1, 2 or 4 and up to {MOST_CLUSTER} blocks"
+    if s.bm % (8 * s.cluster_n) or s.bn % (8 * s.cluster_m):
+        return f"shares of a {s.bm} x {s.bn} tile in a {s.cluster_m} x {s.cluster_n} cluster are no multiples of 8 rows"
+    if not 2 <= s.stages <= 16:
+        return f"{s.stages} stages; 2 to 16 are possible"
+    if s.splits > 1 and (cluster > 1 or s.persistent or s.box_store):
+        return "splits use the cluster and the ring's memory: no other cluster, not persistent, no stores by box"
+    if s.box_store and (s.parts > 1 or product.n % 8):
+        return "stores by box need n a multiple of 8 and whole sums"
+    if s.box_store and not 1 <= s.store_buffers <= 4:
+        return f"{s.store_buffers} buffers for stores; 1 to 4 are possible"
+    return _parts_fault(s.parts) or _shares_fault(-(-product.k // HOPPER_BK), s.splits * s.parts)
+
+
+def _parts_fault(parts: int) -> str:
+    return "" if 1 <= parts <= 64 else f"{parts} parts; 1 to 64 are possible"
+
+
+def _warps_fault(s: Warps, product: Product, architecture: str) -> str:
+    del architecture
+    if s.bm % (16 * s.warps_m) or s.bn % (8 * s.warps_n):
+        return f"a {s.bm} x {s.bn} tile does not divide into 16 x 8 for {s.warps_m} x {s.warps_n} warps"
+    if s.bk % (16 * s.warps_k) or s.bk not in (16, 32, 64, 128, 256):
+        return f"bk is {s.bk}; a power of two from 16 to 256, 16 for each of {s.warps_k} warps along k"
+    if product.layout == "kn" and s.bn & (s.bn - 1):
+        return f"bn is {s.bn}; pieces of a row of B k x n are permuted, so it must be a power of two"
+    if prod((s.bm // s.warps_m // 16, s.bn // s.warps_n // 8, 4)) > 128:
+        return "more than 128 accumulators a thread"
+    if not 2 <= s.stages <= 16:
+        return f"{s.stages} stages; 2 to 16 are possible"
+    return _parts_fault(s.parts) or _shares_fault(-(-product.k // s.bk), s.splits * s.parts)
+
+
+def _dot_fault(s: Dot, product: Product, architecture: str) -> str:
+    del architecture
+    if not 1 <= s.rows <= 16:
+        return f"{s.rows} rows at a time; 1 to 16 are possible"
+    if s.warps % s.warps_k:
+        return f"{s.warps} warps, of which {s.warps_k} share k"
+    if product.layout == "kn":
+        lines = s.columns // 8
+        if s.columns % 8 or lines & (lines - 1) or not 1 <= lines <= 32 * s.warps or s.warps_k != 1:
+            return f"{s.columns} columns a block of B k x n; 8 times a power of two of its threads, and warps_k 1"
+    elif tile_of(s, product)[1] % 4 or s.rows * s.columns > 64:
+        return "columns of a block come in fours, and a warp holds up to 64 sums"
+    return ""

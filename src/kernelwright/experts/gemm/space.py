@@ -1,0 +1,154 @@
+"""The schedules worth trying for a product, and those that the model ranks first.
+
+Not here: the model itself (model.py), and whether a schedule is possible (rules.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernelwright.experts.gemm import model, rules
+from kernelwright.experts.gemm.product import Product
+from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps
+from kernelwright.types import replace
+
+MOST_STAGES = 8
+NEAR = 1.3
+SPLITS = (1, 2, 4, 8)
+PARTS = (1, 2, 3, 4, 6, 8, 16)
+COOPERATIVE = (
+    *((64, bn, 1) for bn in (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)),
+    *((128, bn, 2) for bn in (32, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)),
+    *((192, bn, 3) for bn in (64, 96, 128, 160)),
+    *((256, bn, 2) for bn in (64, 80, 96, 112, 128, 144, 160)),
+)
+"""(bm, bn, consumers) of tiles that consumers share."""
+IN_TURN = (
+    *((64, bn, 2) for bn in (32, 64, 96, 128, 160, 192, 224, 256)),
+    *((128, bn, 2) for bn in (32, 64, 96, 128, 144, 160)),
+)
+"""The same of tiles in ping-pong."""
+CLUSTERS = ((1, 1), (2, 1), (1, 2))
+WARP_TILES = (
+    (16, 16, 1, 1), (16, 32, 1, 2), (32, 16, 2, 1), (32, 32, 1, 1), (32, 32, 2, 2), (16, 64, 1, 4), (64, 16, 4, 1),
+    (32, 64, 1, 2), (32, 64, 2, 2), (64, 32, 2, 1), (64, 32, 2, 2), (64, 64, 2, 2), (64, 128, 2, 2), (128, 64, 2, 2),
+    (128, 128, 2, 4), (16, 8, 1, 1), (64, 64, 2, 4),
+)  # fmt: skip
+"""(bm, bn, warps_m, warps_n)."""
+WARP_STEPS = ((64, 1), (64, 2), (64, 4), (128, 1), (128, 2), (128, 4), (32, 1), (256, 4))
+"""(bk, warps_k)."""
+
+
+def schedules(product: Product, architecture: str = "sm_90a") -> Iterator[Schedule]:
+    """Yields every schedule of the space that is possible for a product."""
+    every: tuple[Schedule, ...] = (*_hopper(product), *_warps(product), *_dot(product))
+    for schedule in every:
+        if not rules.fault(schedule, product, architecture):
+            yield schedule
+
+
+def ranked(
+    product: Product, count: int, *, architecture: str = "sm_90a", rates: model.Rates = model.H200
+) -> tuple[Schedule, ...]:
+    """Returns the `count` schedules that the model ranks first, at most a quarter of them of one tile.
+
+    The first of every family that the model puts within `NEAR` of the best is among them: it knows the families'
+    rates less well than their own order.
+    """
+    timed = sorted(
+        ((model.time_us(s, product, rates), n, s) for n, s in enumerate(schedules(product, architecture))),
+        key=lambda found: found[:2],
+    )
+    firsts: dict[type, Schedule] = {}
+    for us, _, schedule in timed:
+        if us <= NEAR * timed[0][0]:
+            firsts.setdefault(type(schedule), schedule)
+    chosen: list[Schedule] = list(firsts.values())[:count]
+    tiles: dict[tuple[object, ...], int] = {}
+    for _, _, schedule in timed:
+        if len(chosen) == count:
+            break
+        kind = (type(schedule), rules.tile_of(schedule, product), getattr(schedule, "pingpong", False))
+        if schedule not in chosen and tiles.get(kind, 0) < max(1, count // 4):
+            tiles[kind] = tiles.get(kind, 0) + 1
+            chosen.append(schedule)
+    return tuple(chosen)
+
+
+def _deepest(schedule: Hopper, product: Product) -> Hopper:
+    """The same with as many stages as fit and as its share of k can use."""
+    blocks = -(-product.k // rules.HOPPER_BK)
+    each = -(-blocks // (schedule.splits * schedule.parts))
+    most = max(2, min(MOST_STAGES, each if not schedule.persistent else MOST_STAGES))
+    limit = rules.SHARED_LIMIT["sm_90a"]
+    if schedule.consumers == 1 and rules.sums_of(schedule) <= 64:
+        limit = 112 << 10  # so that two blocks fit
+    for stages in range(most, 2, -1):
+        if rules.shared_bytes(replace(schedule, stages=stages), product) <= limit:
+            return replace(schedule, stages=stages)
+    return replace(schedule, stages=2)
+
+
+def _hopper(product: Product) -> Iterator[Hopper]:
+    for swap in (False, True) if product.m <= 128 else (False,):
+        for (bm, bn, consumers), pingpong in (
+            *((tile, False) for tile in COOPERATIVE),
+            *((tile, True) for tile in IN_TURN),
+        ):
+            basis = Hopper(
+                bm=bm, bn=bn, consumers=consumers, pingpong=pingpong, swap=swap, box_store=product.n % 8 == 0
+            )
+            if bm > 2 * max(64, product.n if swap else product.m) or bn > 2 * max(8, product.m if swap else product.n):
+                continue
+            yield from _spread(basis, product)
+
+
+def _spread(basis: Hopper, product: Product) -> Iterator[Hopper]:
+    """A tile with clusters where there is much to do, with shares of k where there is little."""
+    tiles = rules.grid_of(basis, product).tiles
+    along_n = product.n < product.m
+    if tiles * 2 > rules.MULTIPROCESSORS:
+        for cluster_m, cluster_n in CLUSTERS if product.flops > 1e9 else CLUSTERS[:1]:
+            wide = replace(basis, cluster_m=cluster_m, cluster_n=cluster_n, along_n=along_n)
+            yield _deepest(wide, product)
+    if tiles <= 2 * rules.MULTIPROCESSORS and not basis.pingpong:
+        for splits in SPLITS:
+            for parts in PARTS if splits in (1, 8) else (1,):
+                if tiles * splits * parts <= 4 * rules.MULTIPROCESSORS:
+                    shared = replace(basis, splits=splits, parts=parts, persistent=False)
+                    stores = basis.box_store and splits == parts == 1
+                    yield _deepest(replace(shared, box_store=stores), product)
+
+
+def _warps(product: Product) -> Iterator[Warps]:
+    if product.flops > 4e10:
+        return
+    for bm, bn, warps_m, warps_n in WARP_TILES:
+        if bm >= 2 * max(16, product.m) or bn >= 2 * max(8, product.n):
+            continue
+        for bk, warps_k in WARP_STEPS:
+            if bk > max(64, 2 * product.k) or warps_m * warps_n * warps_k > 16:
+                continue
+            tiles = product.batch * -(-product.m // bm) * -(-product.n // bn)
+            for splits in SPLITS:
+                for parts in PARTS if splits in (1, 8) else (1,):
+                    if splits * parts > 1 and tiles * splits * parts > 6 * rules.MULTIPROCESSORS:
+                        continue
+                    blocks = -(-product.k // bk)
+                    stages = max(2, min(MOST_STAGES, -(-blocks // (splits * parts)) + 1))
+                    yield Warps(
+                        bm=bm, bn=bn, bk=bk, warps_m=warps_m, warps_n=warps_n, warps_k=warps_k, splits=splits,
+                        parts=parts, stages=stages,
+                    )  # fmt: skip
+
+
+def _dot(product: Product) -> Iterator[Dot]:
+    if product.m > 16:
+        return
+    columns = (32, 64, 128, 256) if product.layout == "kn" else (1, 2, 4, 8)
+    for rows in sorted({product.m, min(product.m, 8), min(product.m, 4)}):
+        for many in columns:
+            for warps in (2, 4, 8):
+                for warps_k in (1,) if product.layout == "kn" else (1, 2, 4, 8):
+                    for splits in SPLITS:
+                        yield Dot(rows=rows, columns=many, warps=warps, warps_k=warps_k, splits=splits)
