@@ -444,5 +444,7 @@ def _leave_quietly() -> NoReturn:
 def _fail(error: Exception, text: str, *, debug: bool, status: int) -> NoReturn:
     if debug:
         traceback.print_exception(error)
-    click.echo(f"kernelwright: {' '.join(text.split())}", err=True)
+    # What the user's code says may hold what a terminal obeys.
+    line = "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
+    click.echo(f"kernelwright: {line}", err=True)
     sys.exit(status)

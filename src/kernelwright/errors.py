@@ -54,6 +54,14 @@ class WorkerDied(KernelwrightError):
     """One of our own worker processes ended unexpectedly."""
 
 
+def words_of(error: BaseException) -> str:
+    """Returns what an exception says; its `__str__` may be other people's code, and may fail."""
+    try:
+        return str(error)
+    except BaseException as another:  # noqa: BLE001
+        return f"its message cannot be read ({type(another).__name__})"
+
+
 def fault_of_machine(error: OSError) -> UserError | None:
     """Returns the user's error behind a full disk, a refused folder or exhausted resources, None for any other."""
     where = f"{error.filename}: " if error.filename else ""

@@ -57,6 +57,11 @@ class Samples:
     bait_taken: str = ""
     rounds: int = 0
 
+    def keep(self, times_us: Mapping[str, float]) -> None:
+        """Adds the times of a round on which both clocks agree."""
+        for name, spent_us in times_us.items():
+            self.times_us[name].append(spent_us)
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -129,6 +134,7 @@ def run_rounds(
     inspect: Callable[[Sequence[int]], str | None],
     rng: np.random.Generator,
     runner: Caller | None = None,
+    surprise: Callable[[Sequence[int], bool], str | None] = lambda called, last: None,
     estimate_us: float = 0.0,
     pause_ns: float = 0.0,
     deadline: float = float("inf"),
@@ -143,12 +149,13 @@ def run_rounds(
         inspect: looks at the candidate's outputs on the slots of its last block.
         rng: the session's secret generator.
         runner: the candidate, None to time baselines only.
+        surprise: before a round, or after the last, may make calls that are not timed (surprises.py).
         estimate_us: the candidate's time as the correctness runs saw it.
         pause_ns: what `latency_ns` said of the runner.
         deadline: no round begins after this `time.monotonic()` moment.
     """
-    turns = {b.name: calls_for(b.estimate_us, policy.block_us, slots.count) for b in baselines}
     by_name = {b.name: b for b in baselines}
+    turns = {b.name: calls_for(b.estimate_us, policy.block_us, slots.count) for b in baselines}
     if EAGER in turns:
         turns[AGAIN], by_name[AGAIN] = turns[EAGER], by_name[EAGER]
     if runner:
@@ -159,12 +166,11 @@ def run_rounds(
     while samples.rounds - len(samples.clock_faults) < policy.rounds:
         if samples.forged or time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
             break
-        order = rng.permutation(slots.count).tolist()
-        chosen, bait = order[:needed], order[needed : needed + BAIT]
-        # The candidate's slots first, so that they hold every kind of contents; which comes when stays random.
-        called = rng.permutation(chosen).tolist()[: len(turns[CANDIDATE].slots)] if runner else []
+        if runner and (fault := surprise(_some(slots, turns[CANDIDATE], rng), False)):
+            return samples, fault
+        chosen, called, bait = _drawn(slots, needed, turns.get(CANDIDATE), rng)
         refresh([*called, *(slot for slot in chosen if slot not in set(called))])
-        slots.poison((*called, *bait) if runner else (), POISONS[0])
+        slots.poison((*called, *bait), POISONS[0])
         times, block = _blocks(turns, by_name, runner, chosen, called, rng)
         samples.rounds += 1
         if block is not None:
@@ -176,9 +182,26 @@ def run_rounds(
             if not _clocks_agree(samples, block, pause_ns):
                 continue
             times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause_ns)
-        for name, spent_us in times.items():
-            samples.times_us[name].append(spent_us)
+        samples.keep(times)
+    if runner and not (samples.bait_taken or samples.forged):
+        return samples, surprise(_some(slots, turns[CANDIDATE], rng), True)
     return samples, None
+
+
+def _drawn(
+    slots: Slots, needed: int, turn: Turn | None, rng: np.random.Generator
+) -> tuple[list[int], list[int], list[int]]:
+    """The slots of a round, those of them that the candidate is called on, and those that nobody is called on."""
+    order = rng.permutation(slots.count).tolist()
+    chosen = order[:needed]
+    # The candidate's slots first, so that they hold every kind of contents; which comes when stays random.
+    called = rng.permutation(chosen).tolist()[: len(turn.slots)] if turn else []
+    return chosen, called, order[needed : needed + BAIT]
+
+
+def _some(slots: Slots, turn: Turn, rng: np.random.Generator) -> list[int]:
+    """As many slots as a block has, at random."""
+    return [int(slot) for slot in rng.permutation(slots.count)[: len(turn.slots)]]
 
 
 def _clocks_agree(samples: Samples, block: Block, pause_ns: float) -> bool:
