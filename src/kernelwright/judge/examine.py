@@ -363,6 +363,7 @@ class _Examination:
     def _surprise(self, runner: Runner, called: Sequence[int], families: Sequence[str]) -> str | None:
         """Calls on some slots, some of which hold contents of families; returns what is wrong with an output there."""
         session, slots = self.session, self.slots
+        runner.rest()
         session.refresh(called)
         by_slot = dict(zip(session.rng.permutation(called).tolist(), families, strict=False))
         for slot, family in by_slot.items():

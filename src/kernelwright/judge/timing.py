@@ -115,6 +115,9 @@ class Caller(Protocol):
     def run(self, slots: Sequence[int]) -> Block:
         """Returns the stamps of one call on each of the slots, and the judge's clock before and after."""
 
+    def rest(self) -> None:
+        """Lets it clear up, after its outputs were looked at and before the next contents are written."""
+
 
 def latency_ns(runner: Caller, *, repeats: int = 15) -> float:
     """Returns the usual time of a command without calls, by the judge's clock.
@@ -168,6 +171,8 @@ def run_rounds(
             break
         if runner and (fault := surprise(_some(slots, turns[CANDIDATE], rng), False)):
             return samples, fault
+        if runner:
+            runner.rest()
         chosen, called, bait = _drawn(slots, needed, turns.get(CANDIDATE), rng)
         refresh([*called, *(slot for slot in chosen if slot not in set(called))])
         slots.poison((*called, *bait), POISONS[0])
