@@ -25,7 +25,7 @@ from rich.text import Text
 
 from kernelwright import analysis, api, capture, codec, doctor, environment, experts, languages, problems, report, run
 from kernelwright.commands.mutate import mutate_command
-from kernelwright.commands.options import Seconds, err, out, source_options
+from kernelwright.commands.options import MOST_SEED, Seconds, err, out, source_options
 from kernelwright.commands.selftest import selftest_command
 from kernelwright.commands.verify import verify_command
 from kernelwright.console import Progress, admission_table, answer_tables, contender_table, graph_text
@@ -42,6 +42,8 @@ VERSION = metadata.version("kernelwright")
 PAGE = "report.html"
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
 
+LINE = 2000
+"""So much is said of an error, on one line."""
 GONE = frozenset((errno.EPIPE, errno.EIO))
 """What writing says when the reader, or the terminal, is not there any more."""
 
@@ -66,7 +68,9 @@ def cli(debug: bool) -> None:
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path), help="Where results go  [default: kernelwright-out/NAME]"
 )
-@click.option("--seed", type=click.IntRange(0), help="Fixes what is proposed; the default goes on from the last run.")
+@click.option(
+    "--seed", type=click.IntRange(0, MOST_SEED), help="Fixes what is proposed; the default goes on from the last run."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def optimize(
     source: str, options: dict[str, Any], device: str, budget: float, folder: Path | None, seed: int | None,
@@ -445,6 +449,6 @@ def _fail(error: Exception, text: str, *, debug: bool, status: int) -> NoReturn:
     if debug:
         traceback.print_exception(error)
     # What the user's code says may hold what a terminal obeys.
-    line = "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
+    line = "".join(character if character.isprintable() else "?" for character in " ".join(text.split())[:LINE])
     click.echo(f"kernelwright: {line}", err=True)
     sys.exit(status)

@@ -25,6 +25,8 @@ import torch
 from kernelwright.errors import SourceError, words_of
 from kernelwright.types import Problem, SourceFile, TensorSpec, Workload
 
+SAID = 300
+"""Of what an exception of the user's code says, so much is repeated."""
 MODULE_NAME = "kernelwright_reference"
 
 DISTINCT_SAMPLE = 1024
@@ -365,7 +367,7 @@ def _blame(what: str, error: BaseException) -> SourceError:
         if str(name).startswith(MODULE_NAME):
             place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}: "
         trace = trace.tb_next
-    raised = ": ".join([type(error).__name__, *words_of(error).strip().splitlines()[:1]])
+    raised = ": ".join([type(error).__name__, *(line[:SAID] for line in words_of(error).strip().splitlines()[:1])])
     return SourceError(f"{place}{what} raised {raised}", "correct the reference")
 
 

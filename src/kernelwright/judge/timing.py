@@ -157,12 +157,7 @@ def run_rounds(
         pause_ns: what `latency_ns` said of the runner.
         deadline: no round begins after this `time.monotonic()` moment.
     """
-    by_name = {b.name: b for b in baselines}
-    turns = {b.name: calls_for(b.estimate_us, policy.block_us, slots.count) for b in baselines}
-    if EAGER in turns:
-        turns[AGAIN], by_name[AGAIN] = turns[EAGER], by_name[EAGER]
-    if runner:
-        turns[CANDIDATE] = calls_for(estimate_us, policy.block_us, slots.count)
+    turns, by_name = _turns(policy, slots, baselines, estimate_us if runner else None)
     samples = Samples(times_us={name: [] for name in turns})
     samples.calls = {name: len(turn.slots) - turn.lead for name, turn in turns.items()}
     needed = min(slots.count, max(len(t.slots) for t in turns.values()))
@@ -191,6 +186,19 @@ def run_rounds(
     if runner and not (samples.bait_taken or samples.forged):
         return samples, surprise(_some(slots, turns[CANDIDATE], rng), True)
     return samples, None
+
+
+def _turns(
+    policy: Policy, slots: Slots, baselines: Sequence[Contender], estimate_us: float | None
+) -> tuple[dict[str, Turn], dict[str, Contender]]:
+    """The turns of a round by name, and whose they are; eager has two."""
+    by_name = {b.name: b for b in baselines}
+    turns = {b.name: calls_for(b.estimate_us, policy.block_us, slots.count) for b in baselines}
+    if EAGER in turns:
+        turns[AGAIN], by_name[AGAIN] = turns[EAGER], by_name[EAGER]
+    if estimate_us is not None:
+        turns[CANDIDATE] = calls_for(estimate_us, policy.block_us, slots.count)
+    return turns, by_name
 
 
 def _drawn(

@@ -161,6 +161,10 @@ class DeviceDraws:
             self._kept[family, number] = made
         return made
 
+    def every(self) -> tuple[DeviceDraw, ...]:
+        """Returns the draws that are kept now."""
+        return tuple(self._kept.values())
+
     def left_out(self, families: Sequence[str]) -> tuple[str, ...]:
         """Returns which of these families do not apply and why; those that have nothing to vary are not news."""
         return tuple(f"family {f} left out: {why}" for f, why in self._dropped.items() if f in families and why)

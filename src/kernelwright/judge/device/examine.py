@@ -20,7 +20,7 @@ from kernelwright.axes import sizes_of
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.baselines import EAGER
 from kernelwright.judge.correctness import Finding
-from kernelwright.judge.device import floors, memory_check, rounds
+from kernelwright.judge.device import floors, memory_check, rounds, surprises
 from kernelwright.judge.device.arena import DeviceWorkspaces
 from kernelwright.judge.device.baselines import DeviceBaseline
 from kernelwright.judge.device.conditions import Conditions
@@ -172,6 +172,8 @@ class _Examination:
             raise Unfit("timed outputs", samples.fault)
         if samples.bait_taken:
             raise Unfit("calls", samples.bait_taken)
+        if samples.rounds == self.policy.rounds and (fault := self._surprise(contender, samples.calls[CANDIDATE])):
+            raise Unfit("timed outputs", fault)
         if samples.rounds < self.policy.rounds:
             return self._late(f"{samples.rounds} of {self.policy.rounds} rounds were done")
         self._check_time(samples)
@@ -337,12 +339,37 @@ class _Examination:
             self.found.compared += 1
             if self._doubtful(slot):
                 self.found.doubts += 1
-                with self.session.device:
-                    bounds = self.session.bounds_of_slot(slot)
-                    findings = [b.check(o) for b, o in zip(bounds, self.slots.outputs(slot), strict=True)]
-                if wrong := next((f for f in findings if not f.passed), None):
-                    return f"a timed call gave another answer than the checked ones: {wrong.evidence}"
+                if fault := self._wrong_at(slot):
+                    return fault
         return None
+
+    def _surprise(self, contender: CandidateContender, calls: int) -> str | None:
+        """Replays the rounds' graph on slots some of which hold contents of families; nobody takes the time."""
+        session, slots = self.session, self.slots
+        called = list(session.order[:calls])
+        elements = sum(tensor.numel() for tensor in (*slots.inputs(called[0]), *slots.outputs(called[0])))
+        coming = surprises.families(session.draws, self.policy.families, elements, session.rng)
+        for start in range(0, len(coming), len(called)):
+            by_slot = dict(zip(session.rng.permutation(called).tolist(), coming[start : start + calls], strict=False))
+            session.refresh(called)
+            for slot, family in by_slot.items():
+                surprises.write(session.draws, family, slots.inputs(slot), session.rng)
+            self._hide()
+            slots.poison(called, POISONS[0])
+            self.executor.flush()
+            self.executor.timed(contender.launch, deadline_s=self.policy.call_deadline_s, during="a surprise")
+            for slot, family in by_slot.items():
+                if fault := self._wrong_at(slot):
+                    return f"{fault} (contents of family {family})"
+        return None
+
+    def _wrong_at(self, slot: int) -> str | None:
+        """Compares a timed call's outputs with float64 truth."""
+        with self.session.device:
+            bounds = self.session.bounds_of_slot(slot)
+            findings = [b.check(o) for b, o in zip(bounds, self.slots.outputs(slot), strict=True)]
+        wrong = next((f for f in findings if not f.passed), None)
+        return f"a timed call gave another answer than the checked ones: {wrong.evidence}" if wrong else None
 
     def _suspects(self, called: Sequence[int]) -> list[int]:
         """Returns slots to compare: one of each kind of contents, some at random, and such as look unwritten."""
