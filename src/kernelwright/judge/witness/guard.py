@@ -98,6 +98,7 @@ def watch(tables: Iterable[Table], functions: Iterable[types.FunctionType]) -> I
     getsignal, numbers = _signal.getsignal, tuple(sorted(map(int, signal.valid_signals())))
     handlers = tuple(map(getsignal, numbers))
     getitimer, clocks = signal.getitimer, (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    running = tuple(getitimer(clock)[0] > 0 for clock in clocks)
     getprofile, gettrace, trace = sys.getprofile, sys.gettrace, sys.gettrace()
     modes = (_C._len_torch_function_stack, _C._len_torch_dispatch_stack)
     left_on = tuple(count() for count in modes)
@@ -118,8 +119,8 @@ def watch(tables: Iterable[Table], functions: Iterable[types.FunctionType]) -> I
                 found = "a C function that the judge calls was changed"
         if not all_(map_(is_, map_(getsignal, numbers), handlers)):
             found = "the handlers of signals were changed"
-        for clock in clocks:
-            if getitimer(clock)[0]:
+        for place in (0, 1, 2):
+            if (getitimer(clocks[place])[0] > 0) is not running[place]:
                 found = "the timers were changed"
         if getprofile() is not None or gettrace() is not trace:
             found = "the profile function was changed"
