@@ -30,6 +30,9 @@ from kernelwright.types import (
 CORPUS = Path(__file__).parents[3] / "tests"
 """Where the folders cheats, honest and mutants lie: in the repository."""
 
+VALUES = ("accuracy", "non-finite")
+"""The checks that compare outputs with the truth."""
+
 Kind = Literal["tensor", "workspace", "axis"]
 
 
@@ -60,8 +63,13 @@ class Kernel:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The checks and failure kinds of which one must catch it."""
-        return tuple(word.strip() for word in self.said("CAUGHT BY").split("|"))
+        """The checks and failure kinds of which one must catch it.
+
+        Which of two checks of values sees a wrong one first is up to the order of the draws: a file that names
+        one of them means the other too.
+        """
+        named = tuple(word.strip() for word in self.said("CAUGHT BY").split("|"))
+        return tuple(dict.fromkeys((*named, *(VALUES if set(named) & set(VALUES) else ()))))
 
     def candidate(self, problem: Problem) -> Candidate:
         """Returns the candidate that the file describes; device files say how they are launched, as anybody's do."""
