@@ -92,7 +92,7 @@ def test_handlers_and_timers_and_modes(look: Callable[[], str], monkeypatch: pyt
 
 
 def test_a_warning_that_is_laid_to_the_judge_is_no_change(look: Callable[[], str]) -> None:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True):
         warnings.simplefilter("default")
         warnings.warn_explicit("old", UserWarning, holder.__file__, 1, registry=vars(holder)["__warningregistry__"])
     assert look() == ""

@@ -33,7 +33,7 @@ def main(control: int, reply: int, fds: tuple[int, int, int]) -> None:
     """Answers until the judge worker is gone."""
     send, receive, own, getpid = channel.send, channel.receive, os.getpid(), os.getpid
     exit_now, write, pack, collect_none = os._exit, os.write, channel.LENGTH.pack, gc.disable
-    verbs, size, empty = VERBS, len, guard.watch((), ())
+    verbs, size, empty, alone, found = VERBS, len, guard.watch((), ()), OURS_ALONE, FOUND
     holder: Holder | None = None
     look = empty.__next__
     answer: dict[str, Any]
@@ -57,8 +57,8 @@ def main(control: int, reply: int, fds: tuple[int, int, int]) -> None:
             answer = {"failure": stopped.failure}
         collect_none()
         # Before the answer, since from then on nobody's time runs. All of it by what these locals hold.
-        if message["verb"] not in OURS_ALONE and (changed := look()):
-            text = FOUND[0] + changed.encode() + FOUND[1]
+        if message["verb"] not in alone and (changed := look()):
+            text = found[0] + changed.encode() + found[1]
             write(reply, pack(size(text)) + text)
             exit_now(0)
         if getpid() != own:
