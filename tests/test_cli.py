@@ -72,6 +72,7 @@ def test_problems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (("optimize", "softmax", "--device", "tpu"), "'tpu' is not"),
         (("judge", "softmax", "missing.cpp"), "--skeleton"),
         (("report", "no-such-folder"), "kernelwright optimize"),
+        (("optimize", "softmax", "--seed", str(1 << 63)), "is not in the range"),
         (("unheard",), "No such command"),
     ],
 )
@@ -111,6 +112,19 @@ def test_errors_are_one_line_without_debug(
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_what_a_terminal_obeys_is_not_printed_and_a_long_text_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise UserError("\x1b[31mred\udcff " + "z" * 100_000)
+
+    monkeypatch.setattr(capture, "load", fail)
+    assert run("show", "softmax") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("kernelwright: ?[31mred? zz")
+    assert len(said) < 3000
+
+
 def test_ctrl_c_ends_with_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -139,6 +153,8 @@ def test_a_request_to_end_is_like_ctrl_c(
         (errno.ENOSPC, 2, "there: No space left on device; free some disk space"),
         (errno.EROFS, 2, "use a folder that can be written"),
         (errno.EMFILE, 2, "ulimit"),
+        (errno.ELOOP, 2, "check the path"),
+        (errno.EISDIR, 2, "check the path"),
         (errno.ENOENT, 1, cli.BUG),
     ],
 )

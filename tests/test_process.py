@@ -55,6 +55,10 @@ def test_the_users_fault_arrives_as_itself(worker: Worker) -> None:
     assert worker.request("echo", deadline_s=120, item=1) == 1
 
 
+def test_half_a_character_arrives_as_a_question_mark(worker: Worker) -> None:
+    assert worker.request("echo", deadline_s=20, item="a\udcffb") == "a?b"
+
+
 def test_our_fault_arrives_with_its_traceback(worker: Worker) -> None:
     with pytest.raises(KernelwrightError, match="ZeroDivisionError") as caught:
         worker.request("fault", deadline_s=120)

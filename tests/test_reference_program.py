@@ -75,3 +75,17 @@ def test_faults_of_a_call_name_the_line() -> None:
     reference = load_reference((SourceFile(path="r.py", text="def f(x):\n    return x @ x\n"),), "f")
     with pytest.raises(SourceError, match=r"r\.py:2: the reference raised RuntimeError"):
         reference.call(reference.make_module(0), (torch.ones(2, 3),))
+
+
+def test_what_an_exception_says_may_be_missing_or_endless() -> None:
+    text = (
+        "class Odd(Exception):\n    def __str__(self): raise ValueError\n"
+        "def f(x):\n    raise Odd if x.shape[0] > 1 else RuntimeError('z' * 100_000)\n"
+    )
+    reference = load_reference((SourceFile(path="f.py", text=text),), "f")
+    module = reference.make_module(0)
+    with pytest.raises(SourceError, match="raised Odd: its message cannot be read"):
+        reference.call(module, (torch.ones(2),))
+    with pytest.raises(SourceError, match="raised RuntimeError: zzz") as caught:
+        reference.call(module, (torch.ones(1),))
+    assert len(caught.value.message) < 500

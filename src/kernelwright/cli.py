@@ -31,7 +31,7 @@ from kernelwright.commands.export import export_command
 from kernelwright.commands.gemm import gemm_command
 from kernelwright.commands.mcp import mcp_command, skill_command
 from kernelwright.commands.mutate import mutate_command
-from kernelwright.commands.options import Seconds, err, out, source_options
+from kernelwright.commands.options import MOST_SEED, Seconds, err, out, source_options
 from kernelwright.commands.replay import replay_command
 from kernelwright.commands.selftest import selftest_command
 from kernelwright.commands.verify import verify_command
@@ -52,7 +52,8 @@ PAGE = "report.html"
 BUG = "this is a fault of kernelwright: please report it with the output of --debug"
 
 HAND = "next: write a kernel by hand; `kernelwright show ... --skeleton` starts one, `kernelwright judge` takes it"
-
+LINE = 2000
+"""So much is said of an error, on one line."""
 GONE = frozenset((errno.EPIPE, errno.EIO))
 """What writing says when the reader, or the terminal, is not there any more."""
 
@@ -77,7 +78,9 @@ def cli(debug: bool) -> None:
 @click.option(
     "--out", "folder", type=click.Path(path_type=Path), help="Where results go  [default: kernelwright-out/NAME]"
 )
-@click.option("--seed", type=click.IntRange(0), help="Fixes what is proposed; the default goes on from the last run.")
+@click.option(
+    "--seed", type=click.IntRange(0, MOST_SEED), help="Fixes what is proposed; the default goes on from the last run."
+)
 @author_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def optimize(
@@ -474,5 +477,7 @@ def _leave_quietly() -> NoReturn:
 def _fail(error: Exception, text: str, *, debug: bool, status: int) -> NoReturn:
     if debug:
         traceback.print_exception(error)
-    click.echo(f"kernelwright: {' '.join(text.split())}", err=True)
+    # What the user's code says may hold what a terminal obeys.
+    line = "".join(character if character.isprintable() else "?" for character in " ".join(text.split())[:LINE])
+    click.echo(f"kernelwright: {line}", err=True)
     sys.exit(status)

@@ -14,6 +14,7 @@ import errno
 
 DISK_FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 REFUSED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
+PATHS = frozenset((errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
 SCARCE = frozenset((errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE))
 
 
@@ -54,14 +55,24 @@ class WorkerDied(KernelwrightError):
     """One of our own worker processes ended unexpectedly."""
 
 
+def words_of(error: BaseException) -> str:
+    """Returns what an exception says; its `__str__` may be other people's code, and may fail."""
+    try:
+        return str(error)
+    except BaseException as another:  # noqa: BLE001
+        return f"its message cannot be read ({type(another).__name__})"
+
+
 def fault_of_machine(error: OSError) -> UserError | None:
-    """Returns the user's error behind a full disk, a refused folder or exhausted resources, None for any other."""
+    """Returns the user's error behind a full disk, a path that leads nowhere, or scarce resources; None for others."""
     where = f"{error.filename}: " if error.filename else ""
     message = f"{where}{error.strerror}"
     if error.errno in DISK_FULL:
         return UserError(message, "free some disk space; what was stored is safe")
     if error.errno in REFUSED:
         return UserError(message, "use a folder that can be written (--out, KERNELWRIGHT_HOME, TMPDIR)")
+    if error.errno in PATHS:
+        return UserError(message, "check the path")
     if error.errno in SCARCE:
         return UserError(message, "end other programs, or raise the limits that `ulimit -a` shows")
     return None

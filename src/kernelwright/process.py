@@ -34,6 +34,7 @@ from kernelwright.errors import (
     UserError,
     WorkerDied,
     fault_of_machine,
+    words_of,
 )
 from kernelwright.jail import Jail, Jailed
 
@@ -70,7 +71,7 @@ def send(fd: int, message: object, *, deadline: float | None = None) -> None:
     Raises:
         TimeoutError: when the deadline passes first.
     """
-    text = codec.dumps(message).encode()
+    text = codec.dumps(message).encode(errors="replace")  # halves of surrogate pairs, as exceptions may hold them
     data = HEADER.pack(len(text)) + text
     view = memoryview(data)
     while view:
@@ -323,7 +324,12 @@ def _error_data(error: Exception) -> tuple[str, str, str, str]:
     told = fault_of_machine(error) if isinstance(error, OSError) else error
     if isinstance(told, KernelwrightError):
         return type(told).__name__, told.message, told.fix, trace
-    return "KernelwrightError", f"{type(error).__name__}: {error}", "run again with --debug to see where", trace
+    return (
+        "KernelwrightError",
+        f"{type(error).__name__}: {words_of(error)}",
+        "run again with --debug to see where",
+        trace,
+    )
 
 
 def _end_with_parent(parent: int) -> None:

@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from kernelwright.errors import SourceError
+from kernelwright.errors import SourceError, words_of
 from kernelwright.types import Problem, SourceFile, TensorSpec, Workload
 
+SAID = 300
+"""Of what an exception of the user's code says, so much is repeated."""
 MODULE_NAME = "kernelwright_reference"
 
 DISTINCT_SAMPLE = 1024
@@ -353,7 +355,7 @@ def _user_code(what: str, call: Callable[[], Any]) -> Any:
     except MemoryError as error:
         raise SourceError(f"{what} ran out of memory", "use smaller shapes") from error
     except BaseException as error:  # SystemExit too: the worker is ended by its parent only
-        if "not enough memory" in str(error) or "can't allocate memory" in str(error):
+        if any(words in words_of(error) for words in ("not enough memory", "can't allocate memory")):
             raise SourceError(f"{what} ran out of memory", "use smaller shapes") from error
         raise _blame(what, error) from error
 
@@ -365,7 +367,7 @@ def _blame(what: str, error: BaseException) -> SourceError:
         if str(name).startswith(MODULE_NAME):
             place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}: "
         trace = trace.tb_next
-    raised = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+    raised = ": ".join([type(error).__name__, *(line[:SAID] for line in words_of(error).strip().splitlines()[:1])])
     return SourceError(f"{place}{what} raised {raised}", "correct the reference")
 
 

@@ -1,5 +1,5 @@
 # TRICK: the memory that the clock's readings go to is exchanged: they come out short
-# CAUGHT BY: clock
+# CAUGHT BY: environment | clock
 
 import sys
 import time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def project(tmp_path: Path) -> Path:
 
 def planted(**more: object) -> tuple[Mutant, ...]:
     return mutants(SourceFile(path="kernel.py", text=KERNEL), "python", **more)  # type: ignore[arg-type]
+
+
+def test_pipes_and_the_like_are_not_copied(project: Path) -> None:
+    os.mkfifo(project / "pipe")
+    found = planted(operators=("early-exit",))
+    outcomes = try_against(Project(project, project / "kernel.py", COMMAND), found)
+    assert {o.state for o in outcomes} == {"killed"}
 
 
 def test_a_test_kills_what_it_notices_and_the_original_stays(project: Path) -> None:

@@ -374,6 +374,14 @@ def test_a_damaged_file_loses_nothing_that_can_still_be_read(path: Path, tmp_pat
     assert path.read_bytes() == before
 
 
+def test_where_nothing_can_be_saved_that_is_said(path: Path, tmp_path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreError, match=r"nothing can be saved: .*--out"):
+        salvage(path, tmp_path / "saved.sqlite")
+    assert not (tmp_path / "saved.sqlite").exists()
+
+
 def test_a_sound_store_is_salvaged_whole(path: Path, tmp_path: Path) -> None:
     with Store(path) as store:
         fill(store, 5)

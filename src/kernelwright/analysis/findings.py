@@ -166,6 +166,8 @@ def analyze_cubin(
     device = devices.find(architecture or held.architecture)
     if device is None:
         raise UserError(f"there is no architecture {architecture or held.architecture!r}", f"known: {devices.known()}")
+    if not held.kernels:
+        raise UserError(f"{path} holds no kernel", 'define one: extern "C" __global__ void ...')
     code = disassemble(path)
     spills = {found.symbol: found.spill_bytes for found in resources}
     kernels = [

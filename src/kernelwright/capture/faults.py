@@ -6,7 +6,7 @@ Not here: which checks a reference must pass (checks.py); these are exceptions o
 from __future__ import annotations
 
 from kernelwright.capture import memory
-from kernelwright.errors import SourceError
+from kernelwright.errors import SourceError, words_of
 from kernelwright.types import Problem
 
 CUDA_WORDS = ("not compiled with CUDA", "no NVIDIA driver", "CUDA error", "No CUDA GPUs", "CUDA driver")
@@ -26,7 +26,7 @@ def explain(error: SourceError, free: int, problem: Problem) -> SourceError:
         return error
     if short := memory.shortage(cause, free):
         return short
-    text = str(cause)
+    text = words_of(cause)
     if isinstance(cause, ModuleNotFoundError) and cause.name:
         missing = cause.name.partition(".")[0]
         return SourceError(_without_prefix(error), f"install {missing} into this environment: pip install {missing}")

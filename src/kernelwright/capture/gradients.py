@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from kernelwright.capture import checks, names, tracing
 from kernelwright.capture.purity import same_bits
-from kernelwright.errors import SourceError
+from kernelwright.errors import SourceError, words_of
 from kernelwright.graph import Graph
 from kernelwright.reference_program import Reference, load_problem, state_of
 from kernelwright.types import Problem, TensorSpec, replace
@@ -120,5 +120,5 @@ def trace(problem: Problem, reference: Reference, arguments: Sequence[torch.Tens
     except tracing.Untraceable as error:
         return None, str(error)
     except Exception as error:  # noqa: BLE001  (tracing raises whatever its many stages raise)
-        lines = str(error).strip().splitlines() or [""]
+        lines = words_of(error).strip().splitlines() or [""]
         return None, f"the backward pass cannot be traced: {type(error).__name__}: {lines[0][:200]}"

@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 
 from kernelwright.capture.costs import spec_bytes
-from kernelwright.errors import SourceError
+from kernelwright.errors import SourceError, words_of
 from kernelwright.types import TensorSpec
 
 COPIES = 3
@@ -69,7 +69,7 @@ def check(specs: Iterable[TensorSpec], free: int) -> None:
 
 def shortage(error: BaseException, free: int) -> SourceError | None:
     """Returns the user's error behind a failed allocation, None for any other exception."""
-    text = str(error)
+    text = words_of(error)
     if not isinstance(error, MemoryError) and "allocate memory" not in text and "not enough memory" not in text:
         return None
     asked = ASKED.search(text)

@@ -19,6 +19,7 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from kernelwright.capture import names
+from kernelwright.errors import words_of
 from kernelwright.graph import Arg, Constant, DtypeArg, Graph, Node, Ref, ResultSpec
 
 KEPT = (
@@ -139,7 +140,7 @@ def _reason(error: Exception) -> str:
     kind = type(error).__name__
     if "DataDependent" in kind:
         return "control flow or a shape depends on the values of a tensor"
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    first = next((line.strip() for line in words_of(error).splitlines() if line.strip()), "no message")
     return f"torch.export: {kind}: {first}"[:300]
 
 

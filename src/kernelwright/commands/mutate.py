@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelwright import api, capture, languages, mutation
-from kernelwright.commands.options import Seconds, err, out
+from kernelwright.commands.options import MOST_SEED, Seconds, err, out
 from kernelwright.console import Progress
 from kernelwright.errors import UserError
 from kernelwright.mutation.against import Project, try_against
@@ -34,7 +34,9 @@ STYLES = {"killed": "green", "survived": "bold red", "equivalent": "dim", "inval
 @click.option("--against", "command", metavar="CMD", help="Let your own test look for them: a shell command.")
 @click.option("--list", "only_list", is_flag=True, help="Only list the bugs.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many, with every operator among them.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draw that --limit makes.")
+@click.option(
+    "--seed", type=click.IntRange(0, MOST_SEED), default=0, show_default=True, help="Of the draw that --limit makes."
+)
 @click.option(
     "--operator", "operators", multiple=True, metavar="NAME", help="Only this class of bugs; can be repeated."
 )

@@ -14,6 +14,8 @@ import click
 from rich.console import Console
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+MOST_SEED = (1 << 63) - 1
+"""The largest number that a store can hold."""
 PIPE_WIDTH = 140
 """Columns of what is printed into a pipe or a file, where no terminal gives its own."""
 

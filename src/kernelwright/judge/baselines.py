@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import KernelwrightError, words_of
 from kernelwright.reference_program import Reference, load_problem, outputs_of, state_of
 from kernelwright.types import Problem
 
@@ -138,7 +138,7 @@ def make_baseline(
             made.settle(range(len(arguments)))
             reason = disagreement(made, eager) if eager else ""
     except Exception as error:  # noqa: BLE001  (a compiler may fail in any way; it is said, not hidden)
-        lines = str(error).strip().splitlines() or [""]
+        lines = words_of(error).strip().splitlines() or [""]
         return Unavailable(name, f"{type(error).__name__}: {lines[0][:300]}")
     finally:
         gc.collect()

@@ -84,7 +84,15 @@ class Facts(NamedTuple):
 
 
 class AnyDraw(Protocol):
-    """What is kept of a draw, wherever it lies. **Covers**: its size. **Does not cover**: its contents."""
+    """What is kept of a draw, wherever it lies. **Covers**: inputs and size. **Does not cover**: bounds."""
+
+    @property
+    def family(self) -> str:
+        """Its family's name."""
+
+    @property
+    def inputs(self) -> Tensors:
+        """What it holds."""
 
     @property
     def size_bytes(self) -> int:

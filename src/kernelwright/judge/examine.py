@@ -8,19 +8,17 @@ well. The first fault ends the judgement: a wrong kernel has no time.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import statistics as plain_statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import torch
 
 from kernelwright.axes import sizes_of
-from kernelwright.errors import KernelwrightError
 from kernelwright.judge import integrity, timing
+from kernelwright.judge.artifacts import read_artifact
 from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.correctness import Bound, Finding
 from kernelwright.judge.draws import Draw
@@ -45,6 +43,8 @@ GLANCED_SLOTS, GLANCED_BLOCKS, MOST_SUSPECTS = 64, 2.0, 4
 """Timed calls of a round that are compared at a few places, the blocks' time that may take, and how many of those
 that differ are compared whole."""
 GUARDED_SLOTS = 16
+MANY_ROUNDS = 9
+"""From which on surprises come in the middle as well."""
 LATER_ROUNDS, LATER_CALLS = 4, 6
 """Where nothing is timed: rounds of calls on fresh inputs, and the calls of one."""
 WORKSPACE_SHARE = 0.25
@@ -108,7 +108,7 @@ class _Examination:
             runner.close()
 
     def _start(self, artifact: Artifact) -> Runner:
-        library = _open_artifact(artifact)
+        library = sealed_copy(read_artifact(artifact))
         try:
             return Runner(
                 self.session.program,
@@ -157,6 +157,7 @@ class _Examination:
             inspect=self._inspect,
             rng=session.rng,
             runner=runner,
+            surprise=self._surprises(runner),
             estimate_us=estimate_us,
             pause_ns=pause_ns,
             deadline=self.deadline,
@@ -251,6 +252,9 @@ class _Examination:
     def _outputs(self) -> range:
         return range(len(self.session.problem.outputs))
 
+    def _elements(self) -> int:
+        return sum(tensor.numel() for tensor in (*self.slots.inputs[0], *self.slots.outputs[0]))
+
     def _check_guards(self, slots: Sequence[int], where: str) -> None:
         place = self.slots.broken_guard(slots) or self.workspaces.broken_guard()
         if place:
@@ -306,7 +310,8 @@ class _Examination:
         order = session.rng.permutation(slots.count).tolist()
         called, bait = order[:LATER_CALLS], order[LATER_CALLS : LATER_CALLS + timing.BAIT]
         slots.poison(bait, POISONS[0])
-        for number in range(LATER_ROUNDS):
+        families = session.surprises.families(self.policy.families, self._elements())
+        for number in range(max(LATER_ROUNDS, -(-len(families) // len(called)))):
             session.refresh(called)
             if number % 2 == 0:
                 slots.poison(called, POISONS[0])
@@ -314,6 +319,9 @@ class _Examination:
             if any(not slots.holds(slot, POISONS[0]) for slot in bait):
                 raise Unfit("calls", "outputs of a call that was never made were written")
             if fault := self._compare(called, called):
+                raise Unfit("later outputs", fault.replace("a timed call", "a later call"))
+            some = families[number * len(called) : (number + 1) * len(called)]
+            if some and (fault := self._surprise(runner, called, some)):
                 raise Unfit("later outputs", fault.replace("a timed call", "a later call"))
         compared = f"{self.found.compared} outputs of {LATER_ROUNDS} rounds of later calls compared"
         self.found.evidence["later outputs"] = compared
@@ -329,7 +337,51 @@ class _Examination:
         """Looks at the outputs of a round's timed calls; returns what is wrong with them."""
         return self._compare(called, self._suspects(called))
 
-    def _compare(self, called: Sequence[int], suspects: Iterable[int]) -> str | None:
+    def _surprises(self, runner: Runner) -> Callable[[Sequence[int], bool], str | None]:
+        """Returns what makes calls on contents of families: once at a random moment, where there are many rounds, and
+        after the last one. Blocks of fewer calls than there are families need more moments.
+        """
+        families = self.session.surprises.families(self.policy.families, self._elements())
+        rounds, seen = self.policy.rounds, 0
+        waiting: list[list[str]] = []
+
+        def surprise(called: Sequence[int], last: bool) -> str | None:
+            nonlocal seen
+            if not seen:
+                parts = [families[i : i + len(called)] for i in range(0, len(families), len(called))]
+                once_more = parts if len(parts) == 1 and rounds >= MANY_ROUNDS else []
+                waiting[:] = [*once_more, *parts]
+            seen += 1
+            # Every remaining moment is as likely as any other; one is always left for the last.
+            chance = (len(waiting) - 1) / max(1, rounds - seen + 1)
+            while waiting and (last or self.session.rng.random() < chance):
+                if fault := self._surprise(runner, called, waiting.pop()):
+                    return fault
+                if not last:
+                    break
+            return None
+
+        return surprise
+
+    def _surprise(self, runner: Runner, called: Sequence[int], families: Sequence[str]) -> str | None:
+        """Calls on some slots, some of which hold contents of families; returns what is wrong with an output there."""
+        session, slots = self.session, self.slots
+        runner.rest()
+        session.refresh(called)
+        by_slot = dict(zip(session.rng.permutation(called).tolist(), families, strict=False))
+        for slot, family in by_slot.items():
+            session.surprises.write(family, slots.inputs[slot])
+        slots.poison(called, POISONS[0])
+        runner.run(called)
+        for slot, family in by_slot.items():
+            profiles = session.surprises.profiles(family)
+            if fault := self._compare(called, [slot], profiles):
+                return f"{fault} (contents of family {family})"
+        return None
+
+    def _compare(
+        self, called: Sequence[int], suspects: Iterable[int], profiles: Sequence[integrity.Profile | None] | None = None
+    ) -> str | None:
         """Looks at the guards of a round's calls and at all of some calls' outputs; returns what is wrong."""
         if place := self.slots.broken_guard(called[:GUARDED_SLOTS]):
             return f"something was written {place}"
@@ -337,7 +389,7 @@ class _Examination:
         for slot in suspects:
             self.found.compared += 1
             outputs = self.slots.outputs[slot]
-            if integrity.doubtful(outputs, eager.outputs(slot), self.session.profiles, self.session.rng):
+            if integrity.doubtful(outputs, eager.outputs(slot), profiles or self.session.profiles, self.session.rng):
                 self.found.doubts += 1
                 for finding in self._settled(self.session.bounds_of_slot(slot), slot):
                     if not finding.passed:
@@ -421,21 +473,3 @@ class _Examination:
             for name in CHECKS
             if name in self.found.evidence and name != failed
         )
-
-
-def _open_artifact(artifact: Artifact) -> int:
-    """Returns a sealed copy of the artifact's file, after comparing it with its digest.
-
-    Raises:
-        KernelwrightError: when the file is gone or is not what was built.
-    """
-    path = Path(artifact.path)
-    try:
-        fd = sealed_copy(path)
-    except OSError as error:
-        raise KernelwrightError(f"the artifact {path} cannot be read: {error}", "build it again") from error
-    data = os.pread(fd, os.fstat(fd).st_size, 0)
-    if f"sha256:{hashlib.sha256(data).hexdigest()}" != artifact.blob:
-        os.close(fd)
-        raise KernelwrightError(f"the artifact {path} is not what was built", "empty the cache folder")
-    return fd

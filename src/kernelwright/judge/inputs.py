@@ -6,8 +6,8 @@ structure of their own (masks, tables with few distinct values) have families of
 Covers: precision that only shows on odd values, cancellation (`shifted`), coherent rounding (`constant`,
     `powers`), overflow of squares and exponentials (`large`), functions that hold near zero only (`huge`,
     `tiny`), masks by sign, order of a running maximum (`ascending`), rows of different scale (`rows`), rows
-    that one element decides (`spikes`), sums of small integers, which are exact in any order (`exact`), NaN
-    and infinities (`nonfinite`).
+    that one element decides (`spikes`), a few parts unlike the others (`patchwork`), sums of small integers,
+    which are exact in any order (`exact`), NaN and infinities (`nonfinite`).
 Does not cover: values outside a tensor's declared range; relations between tensors that only the
     reference's own generator knows (family `given` keeps them).
 """
@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from kernelwright.judge.patchwork import patchwork
 from kernelwright.judge.structured import STRUCTURED, Mixer, Structure, fill, observe
 from kernelwright.reference_program import DTYPES, mostly_distinct
 from kernelwright.types import TensorSpec, replace
@@ -164,6 +165,11 @@ def _nonfinite(shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
     return drawn
 
 
+def _patchwork(shape: tuple[int, ...], g: torch.Generator, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    odd = (lambda shape, g: _shifted(shape, g, dtype), VALUES["large"], _spikes, VALUES["small"], _constant, _heavy)
+    return patchwork(shape, g, usual=_normal, odd=odd)
+
+
 VALUES: dict[str, Values] = {
     "normal": _normal,
     "uniform": lambda shape, g: 2.0 * _unit(shape, g) - 1.0,
@@ -185,7 +191,9 @@ VALUES: dict[str, Values] = {
     "spikes": _spikes,
     "ascending": _ascending,
     NONFINITE: _nonfinite,
+    "patchwork": _patchwork,
 }
+BY_DTYPE = {"tiny": _tiny, "shifted": _shifted, "patchwork": _patchwork}
 
 
 def is_free(spec: TensorSpec, drawn: torch.Tensor) -> bool:
@@ -263,8 +271,8 @@ def fill_family(
             drawn = _powers(spec.shape, generator, index, seed)
         elif family == HUGE:
             drawn = _huge(spec.shape, generator, min(ceiling, torch.finfo(DTYPES[spec.dtype]).max / 4))
-        elif family in ("tiny", "shifted"):
-            drawn = (_tiny if family == "tiny" else _shifted)(spec.shape, generator, DTYPES[spec.dtype])
+        elif family in BY_DTYPE:
+            drawn = BY_DTYPE[family](spec.shape, generator, DTYPES[spec.dtype])
         else:
             drawn = VALUES[family](spec.shape, generator)
         made.append(_limited(drawn, spec, family).to(DTYPES[spec.dtype]))

@@ -35,6 +35,7 @@ FAMILIES = (
     "huge",
     "tiny",
     "shifted",
+    "patchwork",
     "exact",
     "lowest",
     "highest",

@@ -175,6 +175,9 @@ class Runner:
         stamps = np.frombuffer(data, dtype=np.uint64).astype(np.int64).reshape(-1, 2)
         return Block(stamps[:, 0], stamps[:, 1], sent, received)
 
+    def rest(self) -> None:
+        """Nothing: a native process has nothing to clear up."""
+
     def perturb(self, byte: int) -> None:
         """Fills what malloc gives from now on with a pattern; 0 switches that off."""
         self._send(HEADER.pack(PERTURB, byte))
@@ -291,9 +294,8 @@ class Runner:
         self._control = self._reply = -1
 
 
-def sealed_copy(path: Path) -> int:
-    """Returns a descriptor of an immutable copy of a file."""
-    data = path.read_bytes()
+def sealed_copy(data: bytes) -> int:
+    """Returns a descriptor of an immutable copy of a file's bytes."""
     fd = os.memfd_create("kernelwright-library", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     view = memoryview(data)
     while view:

@@ -26,6 +26,7 @@ from kernelwright.judge.nulls import weaknesses
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.shapes import Shape, make_shapes
 from kernelwright.judge.slots import Slots
+from kernelwright.judge.surprises import Surprises
 from kernelwright.process import Emit
 from kernelwright.types import Measurement, Policy, Problem, Target
 
@@ -81,6 +82,7 @@ class Session:
         given = self.draw("given", 0)
         assert given is not None
         self.profiles = integrity.profiles_of([given.bounds])
+        self.surprises = Surprises(self.draws, self.rng)
 
     def say(self, news: dict[str, object]) -> None:
         """Reports what begins now."""

@@ -57,6 +57,11 @@ class Samples:
     bait_taken: str = ""
     rounds: int = 0
 
+    def keep(self, times_us: Mapping[str, float]) -> None:
+        """Adds the times of a round on which both clocks agree."""
+        for name, spent_us in times_us.items():
+            self.times_us[name].append(spent_us)
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -110,6 +115,9 @@ class Caller(Protocol):
     def run(self, slots: Sequence[int]) -> Block:
         """Returns the stamps of one call on each of the slots, and the judge's clock before and after."""
 
+    def rest(self) -> None:
+        """Lets it clear up, after its outputs were looked at and before the next contents are written."""
+
 
 def latency_ns(runner: Caller, *, repeats: int = 15) -> float:
     """Returns the usual time of a command without calls, by the judge's clock.
@@ -129,6 +137,7 @@ def run_rounds(
     inspect: Callable[[Sequence[int]], str | None],
     rng: np.random.Generator,
     runner: Caller | None = None,
+    surprise: Callable[[Sequence[int], bool], str | None] = lambda called, last: None,
     estimate_us: float = 0.0,
     pause_ns: float = 0.0,
     deadline: float = float("inf"),
@@ -143,28 +152,25 @@ def run_rounds(
         inspect: looks at the candidate's outputs on the slots of its last block.
         rng: the session's secret generator.
         runner: the candidate, None to time baselines only.
+        surprise: before a round, or after the last, may make calls that are not timed (surprises.py).
         estimate_us: the candidate's time as the correctness runs saw it.
         pause_ns: what `latency_ns` said of the runner.
         deadline: no round begins after this `time.monotonic()` moment.
     """
-    turns = {b.name: calls_for(b.estimate_us, policy.block_us, slots.count) for b in baselines}
-    by_name = {b.name: b for b in baselines}
-    if EAGER in turns:
-        turns[AGAIN], by_name[AGAIN] = turns[EAGER], by_name[EAGER]
-    if runner:
-        turns[CANDIDATE] = calls_for(estimate_us, policy.block_us, slots.count)
+    turns, by_name = _turns(policy, slots, baselines, estimate_us if runner else None)
     samples = Samples(times_us={name: [] for name in turns})
     samples.calls = {name: len(turn.slots) - turn.lead for name, turn in turns.items()}
     needed = min(slots.count, max(len(t.slots) for t in turns.values()))
     while samples.rounds - len(samples.clock_faults) < policy.rounds:
         if samples.forged or time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
             break
-        order = rng.permutation(slots.count).tolist()
-        chosen, bait = order[:needed], order[needed : needed + BAIT]
-        # The candidate's slots first, so that they hold every kind of contents; which comes when stays random.
-        called = rng.permutation(chosen).tolist()[: len(turns[CANDIDATE].slots)] if runner else []
+        if runner and (fault := surprise(_some(slots, turns[CANDIDATE], rng), False)):
+            return samples, fault
+        if runner:
+            runner.rest()
+        chosen, called, bait = _drawn(slots, needed, turns.get(CANDIDATE), rng)
         refresh([*called, *(slot for slot in chosen if slot not in set(called))])
-        slots.poison((*called, *bait) if runner else (), POISONS[0])
+        slots.poison((*called, *bait), POISONS[0])
         times, block = _blocks(turns, by_name, runner, chosen, called, rng)
         samples.rounds += 1
         if block is not None:
@@ -176,9 +182,39 @@ def run_rounds(
             if not _clocks_agree(samples, block, pause_ns):
                 continue
             times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause_ns)
-        for name, spent_us in times.items():
-            samples.times_us[name].append(spent_us)
+        samples.keep(times)
+    if runner and not (samples.bait_taken or samples.forged):
+        return samples, surprise(_some(slots, turns[CANDIDATE], rng), True)
     return samples, None
+
+
+def _turns(
+    policy: Policy, slots: Slots, baselines: Sequence[Contender], estimate_us: float | None
+) -> tuple[dict[str, Turn], dict[str, Contender]]:
+    """The turns of a round by name, and whose they are; eager has two."""
+    by_name = {b.name: b for b in baselines}
+    turns = {b.name: calls_for(b.estimate_us, policy.block_us, slots.count) for b in baselines}
+    if EAGER in turns:
+        turns[AGAIN], by_name[AGAIN] = turns[EAGER], by_name[EAGER]
+    if estimate_us is not None:
+        turns[CANDIDATE] = calls_for(estimate_us, policy.block_us, slots.count)
+    return turns, by_name
+
+
+def _drawn(
+    slots: Slots, needed: int, turn: Turn | None, rng: np.random.Generator
+) -> tuple[list[int], list[int], list[int]]:
+    """The slots of a round, those of them that the candidate is called on, and those that nobody is called on."""
+    order = rng.permutation(slots.count).tolist()
+    chosen = order[:needed]
+    # The candidate's slots first, so that they hold every kind of contents; which comes when stays random.
+    called = rng.permutation(chosen).tolist()[: len(turn.slots)] if turn else []
+    return chosen, called, order[needed : needed + BAIT]
+
+
+def _some(slots: Slots, turn: Turn, rng: np.random.Generator) -> list[int]:
+    """As many slots as a block has, at random."""
+    return [int(slot) for slot in rng.permutation(slots.count)[: len(turn.slots)]]
 
 
 def _clocks_agree(samples: Samples, block: Block, pause_ns: float) -> bool:

@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -49,6 +50,17 @@ class Ended:
     tail: str
 
 
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """What is not copied: some names, and what is neither a file nor a folder (pipes, sockets, devices)."""
+    special = {name for name in names if _is_special(Path(folder) / name)}
+    return special | shutil.ignore_patterns(*LEFT_OUT)(folder, names)
+
+
+def _is_special(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
+
+
 class Project:
     """A copy of a project in which one file takes the place of another.
 
@@ -82,7 +94,7 @@ class Project:
             raise UserError(message, "name a smaller folder with --root")
         with tempfile.TemporaryDirectory(prefix="kernelwright-mutate-") as place:
             self._folder = Path(place) / self.root.name
-            shutil.copytree(self.root, self._folder, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+            shutil.copytree(self.root, self._folder, symlinks=True, ignore=_left_out)
             yield self
 
     def check(self) -> float:

@@ -60,7 +60,10 @@ def salvage(damaged: str | Path, fresh: str | Path) -> Salvage:
     """
     if Path(fresh).exists():
         raise UserError(f"{fresh} exists already", "name a file that does not exist yet")
-    db = _open(Path(damaged))
+    try:
+        db = _open(Path(damaged))
+    except StoreError as error:
+        raise StoreError(f"nothing can be saved: {error.message}", "go on with another folder: --out") from error
     try:
         with Store(fresh) as store:
             return _copy(db, store)

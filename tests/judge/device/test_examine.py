@@ -222,6 +222,18 @@ def test_a_call_that_does_nothing_once_it_is_timed_is_found(judge: Callable[...,
     assert failed_check(judge(idle)) == "timed outputs"
 
 
+def test_a_kernel_that_is_careless_once_it_is_timed_meets_every_family(
+    judge: Callable[..., Failure | Judgement],
+) -> None:
+    calls = [0]
+
+    def careless(x: torch.Tensor, out: torch.Tensor) -> None:
+        calls[0] += 1
+        right(x if calls[0] <= 2 * len(QUICK.families) else x.clamp(-1e30, 1e30).where(~x.isnan(), x), out)
+
+    assert failed_check(judge(careless)) == "timed outputs"
+
+
 def test_writing_answers_of_calls_that_were_not_made_is_found(
     judge: Callable[..., Failure | Judgement], session: DeviceSession
 ) -> None:

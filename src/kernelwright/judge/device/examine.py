@@ -7,17 +7,15 @@ whose outputs are checked as well. The first fault ends the judgement: a wrong k
 
 from __future__ import annotations
 
-import hashlib
 import statistics as plain_statistics
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import torch
 
 from kernelwright.axes import sizes_of
-from kernelwright.errors import KernelwrightError
+from kernelwright.judge.artifacts import read_artifact
 from kernelwright.judge.baselines import EAGER
 from kernelwright.judge.correctness import Bound, Finding
 from kernelwright.judge.device import floors, memory_check, rounds
@@ -102,7 +100,7 @@ def examine(session: DeviceSession, candidate: Candidate, artifact: Artifact, po
     if size > WORKSPACE_SHARE * session._free_bytes:
         message = f"the plan's workspaces need {size / 2**20:.0f} MiB, too much for this device"
         return Failure(stage="run", kind="memory", message=message)
-    loaded = session.executor.load(_read_artifact(artifact), candidate)
+    loaded = session.executor.load(read_artifact(artifact), candidate)
     outcome = None
     try:
         outcome = _Examination(session, candidate, artifact, loaded, policy).run()
@@ -169,6 +167,8 @@ class _Examination:
             raise Unfit("timed outputs", samples.fault)
         if samples.bait_taken:
             raise Unfit("calls", samples.bait_taken)
+        if samples.rounds == self.policy.rounds and (fault := self._surprise(contender, samples.calls[CANDIDATE])):
+            raise Unfit("timed outputs", fault)
         if samples.rounds < self.policy.rounds:
             return self._late(f"{samples.rounds} of {self.policy.rounds} rounds were done")
         self._check_time(samples)
@@ -346,11 +346,36 @@ class _Examination:
             self.found.compared += 1
             if self._doubtful(slot):
                 self.found.doubts += 1
-                with self.session.device:
-                    findings = self._settled(self.session.bounds_of_slot(slot), slot)
-                if wrong := next((f for f in findings if not f.passed), None):
-                    return f"a timed call gave another answer than the checked ones: {wrong.evidence}"
+                if fault := self._wrong_at(slot):
+                    return fault
         return None
+
+    def _surprise(self, contender: CandidateContender, calls: int) -> str | None:
+        """Replays the rounds' graph on slots some of which hold contents of families; nobody takes the time."""
+        session, slots = self.session, self.slots
+        called = list(session.order[:calls])
+        elements = sum(tensor.numel() for tensor in (*slots.inputs(called[0]), *slots.outputs(called[0])))
+        coming = session.surprises.families(self.policy.families, elements)
+        for start in range(0, len(coming), len(called)):
+            by_slot = dict(zip(session.rng.permutation(called).tolist(), coming[start : start + calls], strict=False))
+            session.refresh(called)
+            for slot, family in by_slot.items():
+                session.surprises.write(family, slots.inputs(slot))
+            self._hide()
+            slots.poison(called, POISONS[0])
+            self.executor.flush()
+            self.executor.timed(contender.launch, deadline_s=self.policy.call_deadline_s, during="a surprise")
+            for slot, family in by_slot.items():
+                if fault := self._wrong_at(slot):
+                    return f"{fault} (contents of family {family})"
+        return None
+
+    def _wrong_at(self, slot: int) -> str | None:
+        """Compares a timed call's outputs with float64 truth."""
+        with self.session.device:
+            findings = self._settled(self.session.bounds_of_slot(slot), slot)
+        wrong = next((f for f in findings if not f.passed), None)
+        return f"a timed call gave another answer than the checked ones: {wrong.evidence}" if wrong else None
 
     def _suspects(self, called: Sequence[int]) -> list[int]:
         """Returns slots to compare: one of each kind of contents, some at random, and such as look unwritten."""
@@ -459,20 +484,3 @@ def measure_baselines(session: DeviceSession, policy: Policy) -> tuple[Measureme
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     flat = tensor.reshape(-1)
     return flat.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.element_size()])
-
-
-def _read_artifact(artifact: Artifact) -> bytes:
-    """Returns the artifact's bytes, after comparing them with their digest; none where there is no binary.
-
-    Raises:
-        KernelwrightError: when the file is gone or is not what was built.
-    """
-    if not artifact.path:
-        return b""
-    try:
-        data = Path(artifact.path).read_bytes()
-    except OSError as error:
-        raise KernelwrightError(f"the artifact {artifact.path} cannot be read: {error}", "build it again") from error
-    if f"sha256:{hashlib.sha256(data).hexdigest()}" != artifact.blob:
-        raise KernelwrightError(f"the artifact {artifact.path} is not what was built", "empty the cache folder")
-    return data

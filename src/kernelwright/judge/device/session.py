@@ -29,6 +29,7 @@ from kernelwright.judge.inputs import draw_parameters, wild_inputs
 from kernelwright.judge.policies import DEVICE_LIBRARIES
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.slots import bytes_of
+from kernelwright.judge.surprises import SURPRISED_ELEMENTS, Surprises
 from kernelwright.process import Emit
 from kernelwright.types import Policy, Problem, Target
 
@@ -93,6 +94,7 @@ class DeviceSession:
             assert given is not None
             with given.bounds as bounds, self.device:
                 self.profiles = integrity.profiles_of([bounds])
+        self.surprises = Surprises(self.draws, self.rng, most_elements=SURPRISED_ELEMENTS // 2)
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:

@@ -10,12 +10,14 @@ import ctypes
 import gc
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
 
 from kernelwright.judge.witness import loading, structure
 from kernelwright.judge.witness.engine import Engine
+from kernelwright.judge.witness.guard import Table
 from kernelwright.judge.witness.handover import LEAF, from_json
 from kernelwright.judge.witness.memory import Memory
 from kernelwright.judge.witness.structure import Extent, Output, Wrong
@@ -24,7 +26,8 @@ from kernelwright.types import SourceFile
 
 Finding = tuple[str, str]
 """The name of a check that failed, and why."""
-_data_ptr, _is_contiguous = torch._C.TensorBase.data_ptr, torch._C.TensorBase.is_contiguous
+_Base, _Tensor, _Parameter = torch._C.TensorBase, torch.Tensor, torch.nn.Parameter
+_data_ptr, _numel, _element_size = _Base.data_ptr, _Base.numel, _Base.element_size
 _empty, _collect = torch.empty, gc.collect
 _mallopt = ctypes.CDLL(None).mallopt
 M_PERTURB = -6
@@ -62,7 +65,9 @@ class Holder:
         self._state: dict[str, Any] = {
             name: _empty(place.shape, dtype=place.dtype, device=engine.device) for name, place in self._places.items()
         }
-        self._kept: dict[int, Any] = {}
+        self._kept: list[Any] = []
+        self._room = setup["keep"]
+        self._latest = 0
         self._next: tuple[tuple[int, ...], list[tuple[Any, ...]], bool] = ((), [], False)
         self._sources: tuple[SourceFile, ...] = ()
         self._threads = threading._active  # type: ignore[attr-defined]
@@ -89,13 +94,12 @@ class Holder:
             Stopped: when that fails.
         """
         self._sources = tuple(SourceFile(path=s["path"], text=s["text"]) for s in sources)
-        self._around = Surroundings()
         self._loaded = True
         return self.renew()
 
     def renew(self) -> list[Finding]:
         """Does the same again from the texts, so that nothing of earlier calls is left; see `load`."""
-        self._kept, self._state = {}, {}
+        self._kept, self._state = [], {}
         module = loading.execute(self._sources)
         made = loading.make(
             module, entry=self._entry, init=self._init, evaluation=self._evaluation, sources=self._sources
@@ -118,13 +122,15 @@ class Holder:
     # ------------------------------------------------------------------------------------------------- calling
 
     def ready(self, slots: Sequence[int], *, moved: bool) -> None:
-        """Makes the next block's arguments and gives parameters their present values; nothing is timed."""
-        for slot in slots:
-            self._kept.pop(slot, None)
+        """Makes the next block's arguments and gives parameters their present values; nothing is timed.
+
+        Nothing is freed here: what a candidate has tied to a tensor would run, with the next contents before it.
+        """
         loading.copy_state(self._state, self._given)
         made = [self._engine.arguments(slot, moved=moved) for slot in slots]
         self._next = (tuple(slots), made, moved)
         self._engine.prepare(self._call, [self._filled(given) for given in made])
+        self._latest = slots[0] if slots else 0
 
     def go(self) -> int:
         """Calls the candidate on the block that is ready and returns how often; stamps go to the judge's memory.
@@ -145,7 +151,12 @@ class Holder:
         return len(results)
 
     def rest(self) -> None:
-        """Collects garbage between two blocks: the collector is off else, as it is for baselines."""
+        """Frees what has been kept long enough, and collects garbage: the collector is off else, as for baselines.
+
+        The judge asks for it when it has looked at the results, and before the next contents are written.
+        """
+        self._next = ((), [], False)
+        del self._kept[: -self._room]
         _collect()
 
     def _filled(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -172,6 +183,9 @@ class Holder:
 
     def _copy_out(self, slots: Sequence[int], tensors: Sequence[tuple[Any, ...]], results: Sequence[Any]) -> None:
         low, high = self._memory.input_range()
+        for tensor in (*self._state.values(), *(tensor for given in tensors for tensor in given)):
+            if type(tensor) is not _Tensor and type(tensor) is not _Parameter:
+                raise Wrong(f"an argument or parameter was made a {type(tensor).__name__}")
         state = [_extent_of(tensor, name) for name, tensor in self._state.items()]
         made: list[Extent] = []
         if self._engine.kept and not all(wanted.may_alias for wanted in self._outputs):
@@ -188,7 +202,7 @@ class Holder:
                         raise Wrong(f"{wanted.name} lies in the memory of inputs")
                     made.append(extent)
                 self._engine.fetch(index, slot, leaf)
-            self._kept[slot] = result
+            self._kept.append(result)
         if pair := structure.overlap(made):
             what = "two calls returned" if pair[0].name == pair[1].name else f"{pair[0].name} and {pair[1].name} share"
             raise Wrong(f"{what} the same memory ({pair[0].name}): every result must be memory of its own")
@@ -228,10 +242,27 @@ class Holder:
         """Returns the names of torch's operators that one more call uses: a label, not a proof."""
         from kernelwright.judge.witness.recording import operators_of
 
-        slots, tensors, _ = self._next
-        if not slots:
-            return []
-        return operators_of(self._call, self._filled(tensors[0]))
+        return operators_of(self._call, self._filled(self._engine.arguments(self._latest, moved=False)))
+
+    # ---------------------------------------------------------------------------------------------------- guard
+
+    def tables(self) -> list[Table]:
+        """Returns the objects that the judge's own part of a block uses, as far as they always stay the same."""
+        own = ("_memory", "_engine", "_tree", "_outputs", "_places", "_wanted", "_given", "_threads", "_room")
+        memory = self._memory
+        return [
+            Table("the holder", vars(self), own),
+            Table("the judge's memory", vars(memory), tuple(vars(memory))),
+            Table("the engine", vars(self._engine), ("_memory",)),
+            Table("the parameters' places", self._places),
+            Table("the given parameters", self._given),
+            Table("the holder", vars(self), ("_around",)),
+            *self._around.tables(),
+        ]
+
+    def functions(self) -> list[FunctionType]:
+        """Returns functions that stand in no module or class."""
+        return self._around.functions()
 
 
 LEAF_MARK = f"<{LEAF} of the problem>"
@@ -251,6 +282,6 @@ def _planted(tree: Any, leaves: Any) -> Any:
 
 def _extent_of(tensor: Any, name: str) -> Extent:
     """The memory of a tensor of ours; a parameter's may be anywhere, so only what is contiguous is looked at."""
-    count = torch._C.TensorBase.numel(tensor) * torch._C.TensorBase.element_size(tensor)
+    count = _numel(tensor) * _element_size(tensor)
     start = int(_data_ptr(tensor))
     return Extent(start, start + count, name)

@@ -31,7 +31,9 @@ _storage_bytes, _storage_start = _Storage.nbytes, _Storage.data_ptr
 _Tensor, _Parameter, _Strided = torch.Tensor, torch.nn.Parameter, torch.strided
 _own_dict = object.__getattribute__
 EXACT = (torch.Tensor, torch.nn.Parameter)
-RETURN_TYPES = "torch.return_types"
+KEYS = (str, int, bool, float)
+RETURN_TYPES = tuple(kind for kind in vars(torch.return_types).values() if isinstance(kind, type))
+"""What operators with several results return, by identity: what a class says of itself is its author's word."""
 
 
 class Wrong(Exception):
@@ -70,9 +72,9 @@ def leaves_of(result: Any, tree: Any, where: str = "the result") -> list[Any]:
     if tree == LEAF:
         return [result]
     if "dict" in tree:
-        if type(result) not in (dict, OrderedDict):
+        if type(result) is not dict and type(result) is not OrderedDict:  # `in` would ask a class of theirs
             raise Wrong(f"{where} is {_article(result)}, not {describe_tree(tree)}")
-        keys = [to_json(key) if type(key) in (str, int, bool, float) else None for key in dict.keys(result)]
+        keys = [to_json(key) if any(type(key) is kind for kind in KEYS) else None for key in dict.keys(result)]
         if keys != [key for key, _ in tree["dict"]]:
             raise Wrong(f"{where} is a dict with keys {keys!r}, not {describe_tree(tree)}")
         parts = list(dict.values(result))
@@ -80,7 +82,7 @@ def leaves_of(result: Any, tree: Any, where: str = "the result") -> list[Any]:
     else:
         kind = "list" if "list" in tree else "tuple"
         wanted = list if kind == "list" else tuple
-        named = wanted is tuple and type(result).__module__ == RETURN_TYPES and isinstance(result, tuple)
+        named = wanted is tuple and any(type(result) is kind for kind in RETURN_TYPES)
         if type(result) is not wanted and not named:
             raise Wrong(f"{where} is {_article(result)}, not {describe_tree(tree)}")
         below = tree[kind]
@@ -102,7 +104,7 @@ def check_tensor(tensor: Any, wanted: Output) -> Extent:
     name = wanted.name
     if type(tensor) is not _Tensor and type(tensor) is not _Parameter:
         raise Wrong(f"{name} is {_article(tensor)}, not a torch.Tensor itself")
-    put = [key for key, held in _own_dict(tensor, "__dict__").items() if callable(held)]
+    put = [key for key, held in dict.items(_own_dict(tensor, "__dict__")) if callable(held)]
     if put:
         raise Wrong(f"{name} carries a function of its own ({', '.join(map(str, put[:3]))})")
     if _layout(tensor) is not _Strided:

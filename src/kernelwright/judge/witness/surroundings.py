@@ -11,6 +11,7 @@ Does not cover: a candidate that rewrites this module's own memory; nothing is g
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import gc
 import operator
 import os
@@ -19,10 +20,13 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import _C
+
+from kernelwright.judge.witness.guard import OURS, Table
 
 Reader = Callable[[], object]
 LIMIT = 3
@@ -74,7 +78,6 @@ REPLACED_BY_TORCH = frozenset(
     ("torch.manual_seed", *(f"torch.nn.modules.module.Module.{name}" for name in ("__init__", "__setstate__")))
 )
 """What torch's own compiler replaces when it is imported and used; none has a part in the judgement."""
-OUR_MODULES = ("kernelwright.judge.witness", "kernelwright.reference_program")
 
 
 class Surroundings:
@@ -83,9 +86,9 @@ class Surroundings:
     def __init__(self) -> None:
         self._readers = _readers()
         self._states = {name: read() for name, read in self._readers.items()}
-        self._modules = {name: sys.modules[name] for name in WATCHED_MODULES if name in sys.modules}
-        ours = {n: m for n, m in sys.modules.items() if n.startswith(OUR_MODULES)}
-        self._ours = ours | {"__main__": sys.modules["__main__"]}
+        self._modules = {name: _modules[name] for name in WATCHED_MODULES if name in _modules}
+        ours = {n: m for n, m in _modules.items() if n.startswith(OURS)}
+        self._ours = ours | {"__main__": _modules["__main__"]}
         self._functions = [
             Functions(name, owner)
             for name, owner in (
@@ -102,21 +105,34 @@ class Surroundings:
         Args:
             own: also what only this process's later imports and children see: variables, warnings, import paths.
         """
-        found = [
-            f"{name} was changed{_from_to(before, now)}"
-            for name, before in self._states.items()
-            if (now := _safe(self._readers[name])) != before
-        ]
+        # First what is asked through functions that could have been replaced; the readers come after.
+        found = [] if vars(sys).get("modules") is _modules else ["the table of modules was replaced"]
         for name, module in {**self._modules, **self._ours}.items():
-            if sys.modules.get(name) is not module:
+            if _modules.get(name) is not module:
                 found.append(f"the module {name} was replaced")
         for functions in self._functions:
             found += functions.replaced()
+        own = own and not found
+        found += [
+            f"{name} was changed{_from_to(before, now)}"
+            for name, before in self._states.items()
+            if (not found or type(self._readers[name]) is types.BuiltinFunctionType)
+            and not _equal(now := _safe(self._readers[name]), before)
+        ]
         return found + (self.own_changes() if own else [])
 
     def own_changes(self) -> list[str]:
         """Returns what was changed of variables, warning filters and import paths."""
-        return [f"{n} was changed" for n, now in _own_states().items() if now != self._own[n]]
+        return [f"{n} was changed" for n, now in _own_states().items() if not _equal(now, self._own[n])]
+
+    def tables(self) -> list[Table]:
+        """Returns what must stay as it is for an answer to be true (guard.py)."""
+        tables = [Table("the surroundings", vars(self), ("_readers", "_states", "_modules", "_ours", "_functions"))]
+        return [*tables, Table("the readers", self._readers), Table("the states", self._states)]
+
+    def functions(self) -> list[types.FunctionType]:
+        """Returns the readers that are Python functions."""
+        return [read for read in self._readers.values() if type(read) is types.FunctionType]
 
     def accept(self) -> None:
         """Takes what loading the candidate did to its own process's variables, warnings and paths as given."""
@@ -135,13 +151,13 @@ def _readers() -> dict[str, Reader]:
         for name, reader in (("autocast", _C.is_autocast_enabled), ("autocast's dtype", _C.get_autocast_dtype)):
             found[f"{name} on {device}"] = lambda reader=reader, device=device: reader(device)  # type: ignore[misc]
     found |= {
-        "the default device": torch.get_default_device,
+        "the default device": lambda: _held(vars(_device_context).get("device_context")),
         "subnormal numbers": _subnormal,
         "the rounding of floating-point numbers": _rounding,
         "the working folder": os.getcwd,
-        "the trace function": sys.gettrace,
-        "the profile function": sys.getprofile,
-        "the collector's callbacks": lambda: tuple(map(id, gc.callbacks)),
+        "the trace function": lambda: _held(_gettrace()),
+        "the profile function": lambda: _held(_getprofile()),
+        "the collector's callbacks": lambda: _held(vars(gc).get("callbacks")),
         "the handlers of signals": _handlers,
         "the timers": _timers,
         "the processors it may use": lambda: os.sched_getaffinity(0),
@@ -164,12 +180,15 @@ def _rounding() -> tuple[float, float]:
     return 1.0 + _tiny, 1.0 - _tiny
 
 
-_SIGNALS = tuple(sorted(signal.valid_signals()))
-_getsignal, _getitimer = signal.getsignal, signal.getitimer
+_SIGNALS = tuple(sorted(map(int, signal.valid_signals())))
+# C functions: the module signal's own would make names of what they return.
+_getsignal, _getitimer = _signal.getsignal, signal.getitimer
+_gettrace, _getprofile = sys.gettrace, sys.getprofile
+_modules, _environ, _device_context = sys.modules, os.environ, torch._GLOBAL_DEVICE_CONTEXT
 
 
-def _handlers() -> tuple[int, ...]:
-    return tuple(id(_getsignal(number)) for number in _SIGNALS)
+def _handlers() -> object:
+    return Held(tuple(map(_getsignal, _SIGNALS)))
 
 
 def _timers() -> tuple[bool, ...]:
@@ -179,12 +198,36 @@ def _timers() -> tuple[bool, ...]:
 
 def _own_states() -> dict[str, object]:
     return {
-        "os.environ": dict(os.environ),
-        "warnings.filters": tuple(warnings.filters),
-        "sys.path": tuple(sys.path),
-        "sys.meta_path": tuple(map(id, sys.meta_path)),
-        "sys.path_hooks": tuple(map(id, sys.path_hooks)),
+        "os.environ": Held(
+            (vars(os).get("environ"), *_held(vars(_environ)).parts, *_held(vars(_environ)["_data"]).parts)
+        ),
+        "warnings.filters": _held(vars(warnings).get("filters")),
+        "sys.path": _held(vars(sys).get("path")),
+        "sys.meta_path": _held(vars(sys).get("meta_path")),
+        "sys.path_hooks": _held(vars(sys).get("path_hooks")),
     }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """Objects that are compared by identity: what they say of themselves may be a candidate's code."""
+
+    parts: tuple[object, ...]
+
+
+def _held(item: object) -> Held:
+    """An object, and what it holds where it is a plain list or dictionary."""
+    if type(item) is list:
+        return Held((item, *item))
+    if type(item) is dict:
+        return Held((item, *item.keys(), *item.values()))
+    return Held((item,))
+
+
+def _equal(now: object, before: object) -> bool:
+    if type(now) is Held and type(before) is Held:
+        return len(now.parts) == len(before.parts) and all(map(_is, now.parts, before.parts))
+    return now == before
 
 
 class Functions:

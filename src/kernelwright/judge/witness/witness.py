@@ -37,6 +37,7 @@ ROOM, ROOM_NS = 1.5, 1_000_000.0
 """How much longer than usual the judge's own part may take before the rest counts as the candidate's time: a busy
 machine must not blame an honest one, nor threads that still spin after a parallel region. None of a candidate's code
 runs there unless it has got round every check."""
+ALONE_S = 0.2
 MESSAGE_LIMIT, DETAIL_LIMIT = 400, 4000
 
 
@@ -100,7 +101,7 @@ class Witness:
         self._load_deadline_s, self._call_deadline_s = load_deadline_s, call_deadline_s
         self._deadline_s = OPEN_DEADLINE_S
         self._allowance, self.latency_ns, self.moved = Allowance(), 0.0, False
-        self._loaded, self._threads = False, int(setup["threads"])
+        self._loaded, self._threads, self._tired = False, int(setup["threads"]), False
         self.accepted: tuple[str, ...] = ()
         """What loading the candidate changed in its own process, and could keep."""
         try:
@@ -172,15 +173,16 @@ class Witness:
     def _block(self, slots: Sequence[int]) -> tuple[Block, Spent, Any]:
         assert len(slots) <= MAX_CALLS
         deadline = time.monotonic() + self._deadline_s
+        self.rest()
         before, begun = self._processor_ns(), time.monotonic_ns()
         self._result("ready", slots=list(slots), moved=self.moved, deadline=deadline)
         sent, ready_ns = time.monotonic_ns(), self._processor_ns() - before
         called = self._ask("go", deadline=deadline).get("called")
-        received, after = time.monotonic_ns(), self._processor_ns()
+        received, after = self._alone(), self._processor_ns()
         findings = self._result("hand in", deadline=deadline)
         ended, hand_in_ns = time.monotonic_ns(), self._processor_ns() - after
-        self._result("rest", deadline=deadline)
         self._stop()
+        self._tired = True
         if called != len(slots):
             raise self._broken("it answered another block than it was sent")
         stamps = np.frombuffer(self._stamps.map, dtype=np.int64, count=2 * len(slots)).reshape(-1, 2).copy()
@@ -192,6 +194,33 @@ class Witness:
             processor=after - before - ready_ns,
         )
         return block, spent, findings
+
+    def rest(self) -> None:
+        """Lets it free what it has kept, which may run a candidate's code.
+
+        Not while results wait to be looked at, and in timed rounds before the next contents are written: so nothing
+        that is done here can be an answer.
+        """
+        if self._tired:
+            self._tired = False
+            self._result("rest")
+            self._stop()
+
+    def _alone(self) -> int:
+        """Returns the judge's clock, as soon as nothing that a call started is there any more.
+
+        A thread that ends is seen a little longer than it works. What goes on working counts as the call's, and after
+        ALONE_S is found (`_observe`).
+        """
+        now = time.monotonic_ns()
+        until = time.monotonic() + ALONE_S
+        while self._loaded and self._company() and time.monotonic() < until:
+            now = time.monotonic_ns()
+        return now
+
+    def _company(self) -> bool:
+        threads = observing.threads_of(self.process) - self._known_threads
+        return bool(threads or self._confined.processes() - self._known_processes)
 
     def _processor_ns(self) -> int:
         return observing.processor_ns(self.process)
@@ -344,7 +373,7 @@ def setup_of(slots: Slots, stamps: Region, described: Mapping[str, Any]) -> dict
         if buffer.spec is not None
     ]  # fmt: skip
     sizes = [slots.input.size, slots.output.size, stamps.size]
-    return {"places": places, "sizes": sizes, **described}
+    return {"places": places, "sizes": sizes, "keep": slots.count, **described}
 
 
 def stamps_region() -> Region:

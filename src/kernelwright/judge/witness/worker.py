@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.judge.witness import channel, recording
+from kernelwright.judge.witness import channel, guard, recording
 from kernelwright.judge.witness.engine import Engine, Processor
 from kernelwright.judge.witness.holder import Holder
 from kernelwright.judge.witness.loading import Stopped
@@ -32,15 +32,12 @@ FILE_BYTES = 1 << 28
 def main(control: int, reply: int, fds: tuple[int, int, int]) -> None:
     """Answers until the judge worker is gone."""
     send, receive, own, getpid = channel.send, channel.receive, os.getpid(), os.getpid
-    exit_now = os._exit
+    exit_now, write, pack, collect_none = os._exit, os.write, channel.LENGTH.pack, gc.disable
+    verbs, size, empty, alone, found = VERBS, len, guard.watch((), ()), OURS_ALONE, FOUND
     holder: Holder | None = None
-
-    def answer(message: dict[str, Any]) -> None:
-        if getpid() != own:
-            exit_now(0)  # a copy that the candidate made with fork(): the original answers
-        send(reply, message)
-
-    answer({"awake": own})
+    look = empty.__next__
+    answer: dict[str, Any]
+    send(reply, {"awake": own})
     while True:
         try:
             message = receive(control)
@@ -49,15 +46,30 @@ def main(control: int, reply: int, fds: tuple[int, int, int]) -> None:
         try:
             if message["verb"] == "open":
                 holder, engine = open_holder(message, fds)
-                answer({"result": {"inputs_at": holder.inputs_at, "method": engine.method}})
-                continue
-            assert holder is not None
-            if message["verb"] == "go":
-                answer({"called": holder.go()})
-                continue
-            answer({"result": VERBS[message["verb"]](holder, message)})
+                answer = {"result": {"inputs_at": holder.inputs_at, "method": engine.method}}
+                tables = [*guard.own_tables(), *holder.tables()]
+                look = guard.watch(tables, [*guard.functions_of(tables), *holder.functions()]).__next__
+            elif message["verb"] == "go":
+                answer = {"called": holder.go()}  # type: ignore[union-attr]
+            else:
+                answer = {"result": verbs[message["verb"]](holder, message)}  # type: ignore[arg-type]
         except Stopped as stopped:
-            answer({"failure": stopped.failure})
+            answer = {"failure": stopped.failure}
+        collect_none()
+        # Before the answer, since from then on nobody's time runs. All of it by what these locals hold.
+        if message["verb"] not in alone and (changed := look()):
+            text = found[0] + changed.encode() + found[1]
+            write(reply, pack(size(text)) + text)
+            exit_now(0)
+        if getpid() != own:
+            exit_now(0)  # a copy that the candidate made with fork(): the original answers
+        send(reply, answer)
+
+
+OURS_ALONE = ("ready", "hand in", "perturb")
+"""Commands that nothing of a candidate runs in, as the look before has made sure."""
+FOUND = (b'{"failure":{"stage":"run","kind":"environment","message":"', b'"}}')
+"""A failure in the channel's form, around its words."""
 
 
 VERBS: dict[str, Callable[[Holder, dict[str, Any]], Any]] = {
@@ -109,6 +121,7 @@ def prepare_process() -> None:
 
 if __name__ == "__main__":
     prepare_process()
+    sys.addaudithook(guard.refuse_hooks)
     recording.operators_of(torch.neg, (torch.ones(1),))
     with contextlib.suppress(BrokenPipeError):
         main(int(sys.argv[1]), int(sys.argv[2]), (int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])))
