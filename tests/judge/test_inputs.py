@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.judge.kernel_files import make_problem
 
-from kernelwright.judge.inputs import KINDS, VALUES, Refresher, draw_parameters, fill_family, is_free
+from kernelwright.judge.inputs import VALUES, draw_parameters, fill_family, is_free
 from kernelwright.judge.policies import FAMILIES, POLICIES
 from kernelwright.judge.structured import STRUCTURED
 from kernelwright.types import Role, TensorSpec, replace
@@ -92,94 +92,6 @@ def test_parameters_are_never_neutral_and_variances_stay_positive() -> None:
         assert torch.equal(table, initial[3])
         seen.append(weight)
     assert not torch.equal(seen[1], seen[2])
-
-
-def test_refreshed_slots_never_hold_an_element_twice() -> None:
-    slots = [(torch.empty(64, 256),) for _ in range(3)]
-    refresher = Refresher((X,), [GIVEN, (GIVEN[0].flip(0),)], (), 5)
-    refresher.refresh(slots)
-    before = [x.clone() for (x,) in slots]
-    refresher.refresh(slots)
-    for old, (new,) in zip(before, slots, strict=True):
-        assert (old == new).float().mean() < 0.01
-        assert new.nan_to_num(0.0).std() == pytest.approx(1, abs=0.3)
-
-
-def test_refreshed_slots_are_no_multiples_of_one_another() -> None:
-    one, two = [(torch.empty(64, 256),) for _ in range(2)]
-    Refresher((X,), [GIVEN], (), 5).refresh([one, two])
-    ratios = (one[0] / two[0]).reshape(-1)
-    ratios = ratios[ratios.isfinite() & (ratios != 1)]  # most slots are equal to another one in part
-    assert float(((ratios / ratios.median()) - 1).abs().median()) > 0.02
-
-
-def test_slots_refreshed_together_are_equal_in_part_and_never_as_a_whole() -> None:
-    slots = [(torch.empty(64, 256), torch.empty(64, 256)) for _ in range(40)]
-    y = TensorSpec(name="y", shape=(64, 256), dtype="float32", role="input")
-    Refresher((X, y), [(GIVEN[0], GIVEN[0].flip(0))], (), 5).refresh(slots)
-    shares = torch.tensor(
-        [
-            [float((new == old).float().mean()) for new, old in zip(slots[i], slots[i - 1], strict=True)]
-            for i in range(1, 40)
-        ]
-    )
-    assert ((shares > 0.2).float().mean(0) > 0.4).all()
-    assert ((shares < 0.01).float().mean(0) > 0.02).all()
-    assert ((shares > 0.999).any(0)).all()
-    only_one = Refresher((X,), [GIVEN], (), 6)
-    singles = [(torch.empty(64, 256),) for _ in range(40)]
-    only_one.refresh(singles)
-    assert not any(torch.equal(singles[i][0], singles[i - 1][0]) for i in range(1, 40))
-
-
-def test_some_slots_hold_wild_elements_where_the_reference_stands_them() -> None:
-    slots = [(torch.empty(64, 256),) for _ in range(64)]
-    refresher = Refresher((X,), [GIVEN], (), 5)
-    refresher.refresh(slots)
-    assert not any(bool((x.abs() > 100).any()) for (x,) in slots)
-    refresher.wild = True
-    refresher.refresh(slots)
-    wild = sum(bool((x > 100).any()) and bool((x < -100).any()) for (x,) in slots)
-    odd = sum(bool(x.isnan().any()) for (x,) in slots)
-    assert 16 < wild < 48
-    assert 1 <= odd < 24
-
-
-def test_every_eight_slots_hold_every_kind_and_say_so() -> None:
-    slots = [(torch.empty(64, 256),) for _ in range(8)]
-    refresher = Refresher((X,), [GIVEN], (), 5)
-    refresher.wild = True
-    for _ in range(5):
-        kinds = refresher.refresh(slots)
-        assert sorted(kinds) == sorted(KINDS)
-        assert [bool(x.isnan().any()) for (x,) in slots] == [kind == "nan" for kind in kinds]
-        assert [bool((x.abs() > 100).any()) for (x,) in slots] == [kind == "wild" for kind in kinds]
-
-
-def test_limited_inputs_stay_within_their_limits_in_timed_rounds() -> None:
-    spec = replace(X, low=-1.0, high=1.0)
-    slots = [(torch.empty(64, 256),) for _ in range(16)]
-    refresher = Refresher((spec,), [(GIVEN[0].clamp(-1, 1),)], (), 5)
-    refresher.wild = True
-    refresher.refresh(slots)
-    assert all(bool((x.abs() <= 1).all()) for (x,) in slots)
-
-
-def test_refreshed_parameters_change_in_part_and_stay_finite() -> None:
-    weight = torch.randn(32)
-    refresher = Refresher((X,), [GIVEN], (weight, torch.tensor(3)), 5)
-    memory = [torch.zeros(32), torch.tensor(3)]
-    partial = 0
-    for _ in range(32):
-        before = memory[0].clone()
-        refresher.refresh_parameters(memory)
-        assert not torch.equal(before, memory[0])
-        assert bool(memory[0].isfinite().all())
-        assert not torch.allclose(memory[0] / weight, (memory[0] / weight)[0].expand(32))
-        partial += bool((before == memory[0]).any())
-    assert partial == 21  # the first call fills the memory
-    assert float(memory[0][0]) != float(weight[0])
-    assert int(memory[1]) == 3
 
 
 def test_rows_are_masked_among_nonfinite_values() -> None:

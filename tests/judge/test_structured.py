@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelwright.judge.inputs import Refresher, fill_structured, observed
+from kernelwright.judge.contents import Refresher
+from kernelwright.judge.inputs import fill_structured, observed
 from kernelwright.judge.structured import STRUCTURED, Structure, fill, observe
 from kernelwright.types import Dtype, TensorSpec
 

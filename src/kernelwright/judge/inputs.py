@@ -1,4 +1,4 @@
-"""What is put in: families of input values, parameter values, and fresh contents for timed rounds.
+"""What is put in where correctness is checked: families of input values, and parameter values.
 
 A family replaces the values of tensors that hold free numbers; integers, booleans and floats with a
 structure of their own (masks, tables with few distinct values) have families of their own (structured.py).
@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from kernelwright.judge.patchwork import patchwork
-from kernelwright.judge.structured import STRUCTURED, Mixer, Structure, fill, observe
+from kernelwright.judge.structured import STRUCTURED, Structure, fill, observe
 from kernelwright.reference_program import DTYPES, mostly_distinct
 from kernelwright.types import TensorSpec, replace
 
@@ -31,13 +31,8 @@ CEILINGS = (1e7, 1e5, 1e3)
 """Largest magnitudes of family `huge`; the largest at which the reference stays finite is used."""
 MASKED_FROM = 8
 """Rows of a tensor from which on some are masked in family `nonfinite`."""
-NOISE_SHIFTS = 1 << 14
 WILD = 200.0
 """A number whose exponential overflows."""
-KINDS = ("plain", "wild", "nan", "plain", "wild", "plain", "wild", "plain")
-"""What each eight slots of a timed round hold, in random order: few calls of a candidate see every kind."""
-RESEMBLANCES = ("none", "part", "part", "part", "part", "nearly", "nearly")
-"""How a slot's tensor comes from the slot refreshed before it: not at all, but for a part, or but for little."""
 Values = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
 
@@ -230,7 +225,7 @@ def within_seen(specs: Sequence[TensorSpec], given: Sequence[torch.Tensor]) -> t
     """Returns specs whose free tensors are limited to the range of a draw: what every reference accepts."""
     return tuple(
         replace(spec, low=float(tensor.min()), high=float(tensor.max()))
-        if is_free(spec, tensor) and not _is_limited(spec)
+        if is_free(spec, tensor) and not is_limited(spec)
         else spec
         for spec, tensor in zip(specs, given, strict=True)
     )
@@ -335,158 +330,6 @@ def _parameter(spec: TensorSpec, initial: torch.Tensor, style: int, g: torch.Gen
     return (centre + 2.0 * scale * (2.0 * _unit(shape, g) - 1.0)).to(initial.dtype)
 
 
-# ------------------------------------------------------------------------------------------------- timed rounds
-
-
-def _is_limited(spec: TensorSpec) -> bool:
+def is_limited(spec: TensorSpec) -> bool:
+    """Tells whether a tensor's numbers have a declared range."""
     return spec.low is not None or spec.high is not None
-
-
-def _make_wild(flat: torch.Tensor, places: torch.Tensor) -> None:
-    half = len(places) // 2
-    flat[places[:half]] = WILD
-    flat[places[half:]] = -WILD
-
-
-def wild_inputs(specs: Sequence[TensorSpec], given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """Returns inputs of which every free tensor without limits holds wild elements."""
-    made = tuple(tensor.clone() for tensor in given)
-    for spec, tensor in zip(specs, made, strict=True):
-        if is_free(spec, tensor) and not _is_limited(spec):
-            _make_wild(tensor.view(-1), torch.arange(min(4, tensor.numel())))
-    return made
-
-
-class Refresher:
-    """Gives slots and parameters contents that no earlier call has seen, at the cost of a copy.
-
-    A slot gets one of a few draws of the reference's own inputs, each element of a free tensor
-    multiplied by a factor of its own. So neither an answer kept from earlier calls is right, nor a
-    multiple of it. Most slots equal another one in part, which is called in the same round: what is kept by a
-    part of the contents is wrong there. Some slots are of another kind: a few elements wild, or one a NaN
-    (`KINDS`), so that what only ordinary numbers can do without is missed here as well. Integers and masks are
-    mixed anew (structured.Mixer). Parameters change in part at times: one that has stayed says nothing about the
-    others.
-    """
-
-    def __init__(
-        self,
-        specs: Sequence[TensorSpec],
-        draws: Sequence[Sequence[torch.Tensor]],
-        parameters: Sequence[torch.Tensor],
-        seed: int,
-    ) -> None:
-        self._draws = draws
-        self._specs = specs
-        self._parameters = tuple(p.clone() for p in parameters)
-        self._latest = tuple(p.clone() for p in parameters)
-        self._free = [is_free(spec, tensor) for spec, tensor in zip(specs, draws[0], strict=True)]
-        self._rng = torch.Generator().manual_seed(seed)
-        self._noise: dict[torch.dtype, torch.Tensor] = {}
-        self._turn = 0
-        self.mixer = Mixer(observed(specs, draws), draws, self._rng)
-        """For tensors without free numbers; the session says whether the reference accepts its contents."""
-        self.wild = False
-        """Whether slots may hold wild elements; the session says so where the reference stands them."""
-
-    def refresh(self, slots: Sequence[tuple[torch.Tensor, ...]]) -> list[str]:
-        """Writes fresh contents into the input tensors of some slots; returns what kind each slot is now."""
-        which = torch.randint(0, len(self._draws), (len(slots),), generator=self._rng).tolist()
-        kinds: list[str] = []
-        while len(kinds) < len(slots):
-            kinds += [KINDS[i] for i in torch.randperm(len(KINDS), generator=self._rng).tolist()]
-        del kinds[len(slots) :]
-        marked = [
-            index
-            for index, spec in enumerate(self._specs)
-            if self._free[index] and not _is_limited(spec) and self._draws[0][index].numel()
-        ]
-        several = [index for index, free in enumerate(self._free) if free]
-        for position, tensors in enumerate(slots):
-            # Of several tensors one often stays, wild elements and all: what is kept for one of them alone is wrong.
-            chance = int(torch.randint(0, 2 * max(1, len(several)), (), generator=self._rng))
-            same = several[chance] if position and len(several) > 1 and chance < len(several) else -1
-            for index, tensor in enumerate(tensors):
-                source = self._draws[which[position]][index]
-                if self._free[index]:
-                    self._refresh_free(source, self._specs[index], tensor)
-                    if index == same:
-                        tensor.copy_(slots[position - 1][index])
-                    elif position:
-                        self._resemble(slots[position - 1][index], tensor)
-                else:
-                    self.mixer.write(index, which[position], tensor)
-            if not marked or (kinds[position] == "wild" and not self.wild):
-                kinds[position] = "plain"
-            if kinds[position] != "plain":
-                others = [index for index in marked if index != same] or marked
-                self._mark(kinds[position], [tensors[index] for index in others])
-        return kinds
-
-    def _refresh_free(self, source: torch.Tensor, spec: TensorSpec, into: torch.Tensor) -> None:
-        self._vary(source, into, only_less=_is_limited(spec))
-        flat = into.view(-1)
-        places = torch.randint(0, len(flat), (8,), generator=self._rng)
-        flat[places[:4]] = flat[places[4:]]
-        if _is_limited(spec):
-            into.clamp_(min=spec.low, max=spec.high)
-
-    def _resemble(self, other: torch.Tensor, tensor: torch.Tensor) -> None:
-        """Makes a tensor mostly equal to another slot's: an answer kept by a part of its contents is then wrong."""
-        kind = int(torch.randint(0, len(RESEMBLANCES), (), generator=self._rng))
-        count = tensor.numel()
-        if RESEMBLANCES[kind] == "none":
-            return
-        ends = torch.randint(0, count + 1, (2,), generator=self._rng).tolist()
-        first, end = min(ends), max(ends)
-        if RESEMBLANCES[kind] == "nearly":
-            end = min(count, first + int(count ** float(_unit((), self._rng))))
-        mine, theirs = tensor.view(-1), other.view(-1)
-        for kept in (slice(0, first), slice(end, count)):
-            # Wild elements and NaN are the other slot's own.
-            mine[kept] = torch.where(theirs[kept].abs() < WILD, theirs[kept], mine[kept])
-
-    def _mark(self, kind: str, tensors: Sequence[torch.Tensor]) -> None:
-        """Puts wild elements into some of a slot's tensors, or a NaN into one of them."""
-        chosen = torch.randperm(len(tensors), generator=self._rng).tolist()
-        for tensor in [tensors[i] for i in chosen[: 1 if kind == "nan" else (len(chosen) + 1) // 2]]:
-            flat = tensor.view(-1)
-            places = torch.randint(0, len(flat), (4,), generator=self._rng)
-            if kind == "nan":
-                flat[places[0]] = float("nan")
-            else:
-                _make_wild(flat, places)
-
-    def _vary(self, source: torch.Tensor, into: torch.Tensor, *, only_less: bool = False) -> None:
-        """Writes `source` with every element multiplied by between 0.5 and 1.5 (1 where it may not grow)."""
-        change = 0.1 + 0.15 * float(_unit((), self._rng))
-        if only_less or float(_unit((), self._rng)) < 0.5:
-            change = -change
-        noise = self._noise.get(source.dtype)
-        if noise is None or len(noise) < source.numel() + NOISE_SHIFTS:
-            noise = 2.0 * torch.rand(source.numel() + NOISE_SHIFTS, generator=self._rng)
-            self._noise[source.dtype] = noise = noise.to(source.dtype)
-        start = int(torch.randint(0, NOISE_SHIFTS, (), generator=self._rng))
-        factors = noise[start : start + source.numel()].view(source.shape)
-        torch.addcmul(source, source, factors, value=change, out=into)
-
-    def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Changes free parameters, every third time as a whole, else in part, so that nothing made earlier is right.
-
-        A part never holds the first or last element, which are the ones to look at for who wants to know
-        whether parameters have changed.
-        """
-        self._turn += 1
-        for original, latest, tensor in zip(self._parameters, self._latest, parameters, strict=True):
-            count = original.numel()
-            if not original.is_floating_point() or not bool(original.isfinite().all()) or not count:
-                continue
-            fresh = torch.empty_like(original)
-            self._vary(original, fresh)
-            part = slice(None)
-            if self._turn % 3 and count > 3:
-                length = int(torch.randint(1, count // 2, (), generator=self._rng)) if count > 4 else 1
-                start = int(torch.randint(1, count - length, (), generator=self._rng))
-                part = slice(start, start + length)
-            latest.view(-1)[part] = fresh.view(-1)[part]
-            tensor.copy_(latest)

@@ -19,9 +19,10 @@ import torch
 from kernelwright.errors import SourceError, UserError
 from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline, Unavailable, make_baseline
+from kernelwright.judge.contents import Refresher, wild_inputs
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.draws import AnyDraws, Draw, Draws
-from kernelwright.judge.inputs import Refresher, draw_parameters, wild_inputs
+from kernelwright.judge.inputs import draw_parameters
 from kernelwright.judge.nulls import weaknesses
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.shapes import Shape, make_shapes

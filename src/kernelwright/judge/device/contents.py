@@ -1,8 +1,9 @@
 """Fresh contents for the slots before each timed round, made on the device for all slots at once.
 
-As inputs.Refresher on the CPU: a slot gets one of a few draws of the reference's own inputs with every
-element of a free tensor multiplied by a factor of its own; some slots hold a few wild elements, or a NaN.
-Integers and masks are mixed anew (structured.Mixer). Parameters change as a whole and in part by turns.
+As contents.Refresher on the CPU: a slot gets one of a few draws of the reference's own inputs with every
+element of a free tensor multiplied by a factor of its own; some slots hold a few wild elements, or a NaN, and some
+equal the slot called before them but for a part. Integers and masks are mixed anew (structured.Mixer). Parameters
+change as a whole and in part by turns.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from kernelwright.judge.inputs import KINDS, WILD, is_free, observed
+from kernelwright.judge.contents import KINDS, changing_part, resemble
+from kernelwright.judge.inputs import WILD, is_free, is_limited, observed
 from kernelwright.judge.structured import Mixer
 from kernelwright.types import TensorSpec
 
+ALIKE = "alike"
+"""The kind of a slot that equals the one called before it but for a part."""
+MOST_ALIKE = 4
 LARGEST_CHUNK = 1 << 26
 """Elements that are made at once, which bounds the memory for it."""
 
@@ -44,7 +49,8 @@ class DeviceRefresher:
         self._host = torch.Generator().manual_seed(seed)
         device = next((t.device for t in (*draws[0], *parameters)), torch.device("cpu"))
         self._device = torch.Generator(device).manual_seed(seed + 1)
-        self._whole = False
+        self._turn = 0
+        self._alone = -1
         self.mixer = self._make_mixer()
         """For tensors without free numbers; the session says whether the reference accepts its contents."""
         self.wild = False
@@ -64,15 +70,38 @@ class DeviceRefresher:
         """Writes fresh contents into some slots of the stacked inputs; returns what kind each slot is now."""
         which = torch.randint(0, len(self._draws), (len(slots),), generator=self._host).tolist()
         kinds = self._kinds(len(slots))
+        # Where a round has one call, the call before it was on the same slot.
+        before = [stack[slots[0]].clone() for stack in stacks] if list(slots) == [self._alone] else []
+        self._alone = slots[0] if len(slots) == 1 else -1
         for index, (spec, stack) in enumerate(zip(self._specs, stacks, strict=True)):
             if stack[0].numel():
                 self._fill(index, spec, stack, slots, which)
-        marked = [i for i, spec in enumerate(self._specs) if self._free[i] and not _limited(spec)]
+        if before:
+            self._make_alike(before, [stack[slots[0]] for stack in stacks])
+        for place in self._alike(kinds):
+            kinds[place] = ALIKE
+            self._make_alike([s[slots[place - 1]] for s in stacks], [s[slots[place]] for s in stacks])
+        marked = [i for i, spec in enumerate(self._specs) if self._free[i] and not is_limited(spec)]
         for kind in ("wild", "nan"):
             rows = [slot for slot, found in zip(slots, kinds, strict=True) if found == kind]
             if rows and marked and (kind == "nan" or self.wild):
                 self._mark(kind, [stacks[i] for i in marked], rows)
-        return [k if marked and (k != "wild" or self.wild) else "plain" for k in kinds]
+        return [k if k == ALIKE or (marked and (k != "wild" or self.wild)) else "plain" for k in kinds]
+
+    def _alike(self, kinds: Sequence[str]) -> list[int]:
+        """Returns a few positions, in their order, of plain slots that have one before them."""
+        plain = [place for place, kind in enumerate(kinds) if kind == "plain" and place and any(self._free)]
+        return sorted(plain[i] for i in torch.randperm(len(plain), generator=self._host).tolist()[:MOST_ALIKE])
+
+    def _make_alike(self, others: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
+        """Makes a slot's free tensors equal another slot's but for a part; of several, one often stays as it was."""
+        several = [i for i, free in enumerate(self._free) if free and tensors[i].numel()]
+        chance = int(torch.randint(0, 2 * max(1, len(several)), (), generator=self._host))
+        for i in several:
+            if len(several) > 1 and chance < len(several) and several[chance] == i:
+                tensors[i].copy_(others[i])
+            else:
+                resemble(others[i], tensors[i], self._host)
 
     def _kinds(self, count: int) -> list[str]:
         kinds: list[str] = []
@@ -93,8 +122,8 @@ class DeviceRefresher:
         for start in range(0, len(slots), step):
             rows, chosen = slots[start : start + step], which[start : start + step]
             fresh = torch.stack([draws[i] for i in chosen])
-            self._vary(fresh, only_less=_limited(spec))
-            if _limited(spec):
+            self._vary(fresh, only_less=is_limited(spec))
+            if is_limited(spec):
                 fresh.clamp_(min=spec.low, max=spec.high)
             if len(rows) == 1:
                 stack[rows[0]].copy_(fresh[0])
@@ -129,17 +158,12 @@ class DeviceRefresher:
 
     def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
         """Changes free parameters, as a whole and in part by turns."""
-        self._whole = not self._whole
+        self._turn += 1
         for original, latest, tensor in zip(self._parameters, self._latest, parameters, strict=True):
             if not original.is_floating_point() or not original.numel() or not bool(original.isfinite().all()):
                 continue
             fresh = original.clone().unsqueeze(0)
             self._vary(fresh, only_less=False)
-            ends = torch.randint(0, original.numel() + 1, (2,), generator=self._host).tolist()
-            part = slice(None) if self._whole or ends[0] == ends[1] else slice(min(ends), max(ends))
+            part = changing_part(original.numel(), self._turn, self._host)
             latest.view(-1)[part] = fresh.view(-1)[part]
             tensor.copy_(latest)
-
-
-def _limited(spec: TensorSpec) -> bool:
-    return spec.low is not None or spec.high is not None

@@ -22,6 +22,7 @@ from kernelwright.judge.device import floors, memory_check, rounds
 from kernelwright.judge.device.arena import DeviceWorkspaces
 from kernelwright.judge.device.baselines import DeviceBaseline
 from kernelwright.judge.device.conditions import Conditions
+from kernelwright.judge.device.contents import ALIKE
 from kernelwright.judge.device.draws import DeviceDraw
 from kernelwright.judge.device.executor import BoundPlan, Executor, Loaded, Replay
 from kernelwright.judge.device.faults import DeviceFault
@@ -35,8 +36,8 @@ from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict, replace
 
 T = TypeVar("T")
-COMPARED_KINDS = ("plain", "wild", "nan")
-COMPARED = 4
+COMPARED_KINDS = ("plain", "wild", "nan", ALIKE)
+COMPARED = 5
 """Slots of each round that are compared with the reference's answer."""
 SAMPLED_PLACES = 16
 WORKSPACE_SHARE = 0.25

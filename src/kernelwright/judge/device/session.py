@@ -17,6 +17,7 @@ import numpy as np
 from kernelwright.errors import SourceError
 from kernelwright.judge import integrity
 from kernelwright.judge.baselines import EAGER, Unavailable
+from kernelwright.judge.contents import wild_inputs
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.device import floors
 from kernelwright.judge.device.arena import DeviceSlots
@@ -25,7 +26,7 @@ from kernelwright.judge.device.contents import DeviceRefresher
 from kernelwright.judge.device.draws import DeviceDraw, DeviceDraws, Facts
 from kernelwright.judge.device.executor import Executor
 from kernelwright.judge.device.shapes import DeviceShape, make_device_shapes
-from kernelwright.judge.inputs import draw_parameters, wild_inputs
+from kernelwright.judge.inputs import draw_parameters
 from kernelwright.judge.policies import DEVICE_LIBRARIES
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.slots import bytes_of
