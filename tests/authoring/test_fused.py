@@ -92,6 +92,19 @@ def test_a_fused_function_gives_the_kind_of_array_that_came_in(tmp_path: Path, m
     assert fast.prepare(x) == ""
 
 
+@pytest.mark.parametrize("offset", range(4))
+def test_arrays_anywhere_in_memory_reach_the_kernel(
+    offset: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(tmp_path, monkeypatch)
+    fast = kernelwright.fuse(bent)
+    memory = np.linspace(-1, 1, 520, dtype=np.float32)
+    x = memory[offset : offset + 512].reshape(8, 64)
+    for turned in (x, x.T.copy().T):
+        assert np.array_equal(fast(turned), bent(turned))
+    assert next(iter(fast._operators.values())).launched() == 2
+
+
 def test_numpy_has_the_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found(tmp_path, monkeypatch, KERNEL.replace("0.5f", "0.75f"))
     fast = kernelwright.fuse(bent)

@@ -124,7 +124,7 @@ class Fused:
         from kernelwright.deploy.trust import difference
 
         with torch.no_grad():
-            found = operator(*(tensor_of(array) for array in arrays))
+            found = operator(*(placed(tensor_of(array)) for array in arrays))
         several = found if isinstance(found, tuple) else (found,)
         made = tuple(array_like(tensor, arrays[0]) for tensor in several)
         result: Any = made if isinstance(found, tuple) else made[0]
@@ -151,6 +151,17 @@ def tensor_of(array: Any) -> Any:
         except (BufferError, RuntimeError, TypeError):  # read-only, or a dtype that DLPack does not know
             return torch.as_tensor(array)
     return torch.as_tensor(array)
+
+
+def placed(tensor: Any) -> Any:
+    """Returns a tensor that lies as kernels are verified: itself, or a copy where it is a view or not aligned.
+
+    NumPy aligns to 16 bytes, so that without it most arrays would miss the kernel, by chance.
+    """
+    from kernelwright.deploy.envelope import CPU_ALIGNMENT_BYTES
+
+    lies_well = tensor.is_contiguous() and (tensor.is_cuda or tensor.data_ptr() % CPU_ALIGNMENT_BYTES == 0)
+    return tensor if lies_well else tensor.contiguous() if not tensor.is_contiguous() else tensor.clone()
 
 
 def array_like(tensor: Any, array: Any) -> Any:
