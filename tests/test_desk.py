@@ -7,8 +7,10 @@ import os
 import sys
 from pathlib import Path
 
+import mcp
 import pytest
 from click.testing import CliRunner
+from mcp.client.stdio import stdio_client
 
 from kernelwright.cli import cli
 from kernelwright.commands.desk import Desk
@@ -73,20 +75,16 @@ def test_the_skill_tells_how(tmp_path: Path) -> None:
 
 
 def test_the_protocol_offers_the_tools(tmp_path: Path) -> None:
-    mcp = pytest.importorskip("mcp")
-
     async def talk() -> tuple[set[str], str, str]:
         server = mcp.StdioServerParameters(
             command=sys.executable, args=["-m", "kernelwright", "mcp", "--out", str(tmp_path)], env=dict(os.environ)
         )
-        from mcp.client.stdio import stdio_client
-
         async with stdio_client(server) as (read, write), mcp.ClientSession(read, write) as session:
             await session.initialize()
             names = {tool.name for tool in (await session.list_tools()).tools}
             listed = await session.call_tool("list_problems", {})
             refused = await session.call_tool("read_guide", {"language": "fortran"})
-            return names, listed.content[0].text, refused.content[0].text
+            return names, str(listed.content[0]), str(refused.content[0])
 
     names, listed, refused = asyncio.run(asyncio.wait_for(talk(), 240))
     assert names == set(TOOLS)
