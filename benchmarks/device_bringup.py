@@ -30,7 +30,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT, ROOT / "src", ROOT / ".carry"):
     sys.path.insert(0, str(folder))
-os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT / "src", ROOT / ".carry", ROOT)))
 
 from tests.gpu import device_kernels as kernels  # noqa: E402
 
@@ -573,6 +572,7 @@ class JudgePart:
 
 
 def main() -> int:
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT / "src", ROOT / ".carry", ROOT)))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "kernelwright-out")) / "bringup")
     parser.add_argument("--only", nargs="*", default=[], help="parts, by name")

@@ -23,7 +23,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT, ROOT / "src", ROOT / ".carry"):
     sys.path.insert(0, str(folder))
-os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT / "src", ROOT / ".carry", ROOT)))
 
 from kernelwright.experts.gemm import Dot, Hopper, Product, Schedule, Warps, fault, spell  # noqa: E402
 from kernelwright.experts.gemm.model import time_us  # noqa: E402
@@ -158,6 +157,7 @@ def line_of(outcome: Outcome) -> str:
 
 
 def main() -> int:
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT / "src", ROOT / ".carry", ROOT)))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--binaries", type=Path, default=ROOT / ".carry" / "gemm")

@@ -6,6 +6,7 @@ process that a test starts, and tests of Ctrl-C would wait in vain.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -16,6 +17,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGTERM):
     signal.signal(number, signal.SIG_DFL)
 
+INHERITED = ("PYTHON", "KERNELWRIGHT_", "OMP_", "TORCH")
+"""Beginnings of the names of variables that processes of all tests inherit."""
 GPU_TESTS = Path(__file__).with_name("gpu")
 
 
@@ -26,6 +29,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     asked = config.getoption("--require-gpu") or any("gpu" in Path(a).parts for a in config.invocation_params.args)
     return True if collection_path == GPU_TESTS and not asked else None
+
+
+def inherited() -> dict[str, str]:
+    """Returns the variables that change what processes of later tests see and do."""
+    return {name: text for name, text in os.environ.items() if name.startswith(INHERITED)}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    before = inherited()
+    result = yield
+    changed = sorted(dict(inherited().items() ^ before.items()))
+    if changed:
+        raise pytest.UsageError(
+            f"importing the tests changed {', '.join(changed)} for every test: do it where it is used"
+        )
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
