@@ -77,7 +77,7 @@ class Session:
         self._refresher.mixer.active = self._accepts_mixed()
         self._refresher.wild = self._stands_wild()
         self.kinds: dict[int, str] = {}
-        """What kind of contents each slot got when it was refreshed last (inputs.KINDS)."""
+        """What kind of contents each slot got when it was refreshed last (contents.KINDS)."""
         self.refresh(range(self.slots.count))
         self.bandwidth = self.measure_bandwidth()
         given = self.draw("given", 0)
