@@ -19,6 +19,9 @@ from kernelwright.run.verify import Remembered
 from kernelwright.testing.strategies import fake_policy, fake_record
 from kernelwright.types import Target, digest
 
+# The compiler of this version of torch uses what this version of torch has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+
 NEVER = Shadow(first=0, every=0)
 
 
