@@ -19,6 +19,7 @@ from typing import BinaryIO
 from kernelwright.errors import WorkerDied
 from kernelwright.jail import Jail, Jailed
 from kernelwright.judge.witness import channel, observing
+from kernelwright.types import KILLED
 
 WORKER = "kernelwright.judge.witness.worker"
 AWAKE_DEADLINE_S = 120.0
@@ -129,7 +130,8 @@ class Confined:
             return kind, f"the candidate's process was ended: {self._jailed.reason}"
         if code < 0:
             hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-            return "signal", f"the candidate ended its process by {signal.Signals(-code).name}{hint}{said}"
+            kind = KILLED if code == -signal.SIGKILL else "signal"  # perhaps by somebody else
+            return kind, f"the candidate ended its process by {signal.Signals(-code).name}{hint}{said}"
         return "exit", f"the candidate ended its process with status {code}{said}"
 
     def log_tail(self) -> str:

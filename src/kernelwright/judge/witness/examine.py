@@ -9,6 +9,7 @@ Not here: the process (witness.py) and what is right (correctness.py).
 
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.draws import Draw
 from kernelwright.judge.examine import CHECKS, _Examination
 from kernelwright.judge.findings import Unfit
-from kernelwright.judge.runner import Runner, RunnerStopped
+from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped
 from kernelwright.judge.session import Session
 from kernelwright.judge.slots import POISONS, Region, Workspaces
 from kernelwright.judge.witness.describing import describe
@@ -35,6 +36,8 @@ NOTE = (
 )
 COMPARED_ELEMENTS = 1 << 22
 """Elements of timed outputs that are compared in one round; beyond them a random sample of the calls."""
+WITNESSES = 3
+"""How often a candidate is tried whose process is killed or stopped: it may have been somebody else."""
 KEPT = (
     "in a new process state the same call is right, so something is kept from earlier calls: answers, or values made "
     "from inputs or parameters. Both change between calls; whatever depends on them must be made in each call"
@@ -50,6 +53,9 @@ def examine_witnessed(
     del artifact  # its sources are the candidate's, and its key said so
     workspaces = Workspaces(())
     try:
+        for _ in range(WITNESSES - 1):
+            with contextlib.suppress(RunnerKilled):  # by itself, or by somebody else: once more
+                return _Witnessed(session, candidate, policy, workspaces).run_witnessed()
         return _Witnessed(session, candidate, policy, workspaces).run_witnessed()
     except RunnerStopped as stopped:
         return stopped.failure

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from kernelwright.jail import children_of
+
 FILE_PAGE = 1 << 61
 """In /proc/PID/pagemap: the page is still the file's, not a private copy."""
 PRESENT = 1 << 63
@@ -45,20 +47,11 @@ def descendants(root: int) -> frozenset[int]:
     todo = [root]
     while todo:
         process = todo.pop()
-        for child in _children(process):
+        for child in children_of(process):
             if child not in found:
                 found.add(child)
                 todo.append(child)
     return frozenset(found)
-
-
-def _children(process: int) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{process}/task"):
-            with contextlib.suppress(OSError):
-                found += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
-    return found
 
 
 def name_of(process: int) -> str:

@@ -20,13 +20,14 @@ import numpy as np
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.findings import Unfit
 from kernelwright.judge.integrity import CLOCK_SHARE, clock_fault
-from kernelwright.judge.runner import MAX_CALLS, Block, RunnerStopped
+from kernelwright.judge.runner import MAX_CALLS, Block, RunnerKilled, RunnerStopped
 from kernelwright.judge.slots import POISONS, Region, Slots
 from kernelwright.judge.witness import channel, observing
 from kernelwright.judge.witness.confined import Confined
 from kernelwright.judge.witness.memory import STAMP_BYTES
+from kernelwright.process import is_stopped
 from kernelwright.reference_program import DTYPES, NAMES
-from kernelwright.types import Failure, SourceFile, Stage
+from kernelwright.types import KILLED, Failure, SourceFile, Stage
 
 STAGES: tuple[Stage, ...] = ("load", "run")
 EMPTY_BLOCKS, TRIAL_BLOCKS, TRIAL_CALLS = 15, 9, 16
@@ -307,9 +308,10 @@ class Witness:
         try:
             answer = channel.receive(self._confined.reply, deadline=deadline, most=channel.MOST_REPLY_BYTES)
         except TimeoutError:
+            kind = RunnerKilled if is_stopped(self.process) else RunnerStopped
             self.close()
             text = f"the candidate took longer than {self._deadline_s:g} s; it was killed"
-            raise RunnerStopped(Failure(stage="run", kind="timeout", message=text)) from None
+            raise kind(Failure(stage="run", kind="timeout", message=text)) from None
         except EOFError:
             raise self._ended() from None
         except channel.BadMessage as bad:
@@ -332,7 +334,8 @@ class Witness:
     def _ended(self) -> RunnerStopped:
         kind, message = self._confined.how_it_ended()
         self.close()
-        return RunnerStopped(Failure(stage="run", kind=kind, message=message))
+        stopped = RunnerKilled if kind == KILLED else RunnerStopped
+        return stopped(Failure(stage="run", kind="signal" if kind == KILLED else kind, message=message))
 
     def close(self) -> None:
         """Ends the process with everything that it started; harmless when done before."""
