@@ -62,9 +62,6 @@ class FakeRunner:
         self.now = (int(ends[-1]) if len(called) else self.now + 20 * US) + 20 * US
         return Block(starts, ends - self.forge, sent, self.now)
 
-    def rest(self) -> None:
-        """Has nothing to clear up."""
-
 
 @pytest.fixture
 def slots() -> Iterator[Slots]:

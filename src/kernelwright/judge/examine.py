@@ -153,10 +153,11 @@ class _Examination:
             self.policy,
             slots=self.slots,
             baselines=baselines,
-            refresh=session.refresh,
+            refresh=self._refresh,
             inspect=self._inspect,
             rng=session.rng,
             runner=runner,
+            announce=self._announce,
             surprise=self._surprises(runner),
             estimate_us=estimate_us,
             pause_ns=pause_ns,
@@ -333,6 +334,12 @@ class _Examination:
         block = runner.run(self.session.rng.permutation(self.slots.count)[:5].tolist())
         return float((block.ends - block.starts).min()) / 1e3
 
+    def _announce(self, called: Sequence[int]) -> None:
+        """Nothing: a native process has nothing to clear up or to make ready."""
+
+    def _refresh(self, called: Sequence[int]) -> None:
+        self.session.refresh(called)
+
     def _inspect(self, called: Sequence[int]) -> str | None:
         """Looks at the outputs of a round's timed calls; returns what is wrong with them."""
         return self._compare(called, self._suspects(called))
@@ -366,8 +373,8 @@ class _Examination:
     def _surprise(self, runner: Runner, called: Sequence[int], families: Sequence[str]) -> str | None:
         """Calls on some slots, some of which hold contents of families; returns what is wrong with an output there."""
         session, slots = self.session, self.slots
-        runner.rest()
-        session.refresh(called)
+        self._announce(called)
+        self._refresh(called)
         by_slot = dict(zip(session.rng.permutation(called).tolist(), families, strict=False))
         for slot, family in by_slot.items():
             session.surprises.write(family, slots.inputs[slot])

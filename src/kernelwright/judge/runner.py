@@ -175,9 +175,6 @@ class Runner:
         stamps = np.frombuffer(data, dtype=np.uint64).astype(np.int64).reshape(-1, 2)
         return Block(stamps[:, 0], stamps[:, 1], sent, received)
 
-    def rest(self) -> None:
-        """Nothing: a native process has nothing to clear up."""
-
     def perturb(self, byte: int) -> None:
         """Fills what malloc gives from now on with a pattern; 0 switches that off."""
         self._send(HEADER.pack(PERTURB, byte))

@@ -160,10 +160,15 @@ class Session:
         )
         return all(bool(t.isfinite().all()) for t in outputs if t.is_floating_point())
 
-    def refresh(self, chosen: Sequence[int]) -> None:
-        """Gives some slots and the parameters contents that no earlier call has seen."""
+    def refresh(self, chosen: Sequence[int], *, parameters: bool = True) -> None:
+        """Gives some slots, and the parameters, contents that no earlier call has seen."""
         kinds = self._refresher.refresh([self.slots.inputs[slot] for slot in chosen])
         self.kinds.update(zip(chosen, kinds, strict=True))
+        if parameters:
+            self.refresh_parameters()
+
+    def refresh_parameters(self) -> None:
+        """Gives the parameters contents that no earlier call has seen."""
         self._refresher.refresh_parameters(self.slots.parameters)
 
     def floor_us(self) -> float:

@@ -124,9 +124,6 @@ class Caller(Protocol):
     def run(self, slots: Sequence[int]) -> Block:
         """Returns the stamps of one call on each of the slots, and the judge's clock before and after."""
 
-    def rest(self) -> None:
-        """Lets it clear up, after its outputs were looked at and before the next contents are written."""
-
 
 def latency_ns(runner: Caller, *, repeats: int = 15) -> float:
     """Returns the usual time of a command without calls, by the judge's clock.
@@ -146,6 +143,7 @@ def run_rounds(
     inspect: Callable[[Sequence[int]], str | None],
     rng: np.random.Generator,
     runner: Caller | None = None,
+    announce: Callable[[Sequence[int]], None] = lambda called: None,
     surprise: Callable[[Sequence[int], bool], str | None] = lambda called, last: None,
     estimate_us: float = 0.0,
     pause_ns: float = 0.0,
@@ -158,6 +156,7 @@ def run_rounds(
         slots: shared inputs and outputs.
         baselines: contenders in this process; eager has two turns.
         refresh: gives slots fresh contents.
+        announce: tells the candidate its next slots, before their contents are written.
         inspect: looks at the candidate's outputs on the slots of its last block.
         rng: the session's secret generator.
         runner: the candidate, None to time baselines only.
@@ -176,9 +175,8 @@ def run_rounds(
             break
         if runner and (fault := surprise(_some(slots, turns[CANDIDATE], rng), False)):
             return samples, fault
-        if runner:
-            runner.rest()
         chosen, called, bait = _drawn(slots, needed, turns.get(CANDIDATE), rng)
+        announce(called)
         refresh([*called, *(slot for slot in chosen if slot not in set(called))])
         slots.poison((*called, *bait), POISONS[0])
         times, block = _blocks(turns, by_name, runner, chosen, called, rng)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import torch
 
-from kernelwright.judge import conditions, integrity
+from kernelwright.judge import conditions, integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.draws import Draw
 from kernelwright.judge.examine import CHECKS, _Examination
@@ -181,7 +181,30 @@ class _Witnessed(_Examination):
         if self.session.device != "cpu":
             # Every slot's graph is captured before anything counts.
             runner.run(range(self.slots.count))
-        return super()._estimate_us(runner)
+        estimate_us = super()._estimate_us(runner)
+        self.witness.extras_ns.clear()
+        return estimate_us
+
+    def _check_time(self, samples: timing.Samples) -> None:
+        """Has the candidate pay for what it made the judge's own part take: the usual block says how much that is."""
+        extra_us = self.witness.extra_us()
+        calls = samples.calls[timing.CANDIDATE]
+        samples.times_us[timing.CANDIDATE] = [t + extra_us / calls for t in samples.times_us[timing.CANDIDATE]]
+        super()._check_time(samples)
+        if extra_us:
+            self.found.evidence["clock"] += f"; {extra_us:.0f} µs a block were added for what ran between calls"
+
+    def _announce(self, called: Sequence[int]) -> None:
+        """What the judge's own part needs is made before there is anything to compute from."""
+        if self.session.device == "cpu":
+            self.session.refresh_parameters()
+            self.witness.announce(called)
+        else:
+            self.witness.rest()
+
+    def _refresh(self, called: Sequence[int]) -> None:
+        # On a CPU the parameters were refreshed when the block was announced.
+        self.session.refresh(called, parameters=self.session.device != "cpu")
 
     def _inspect(self, called: Sequence[int]) -> str | None:
         """Compares the outputs of all calls of a round, as far as they are not too large."""

@@ -10,19 +10,23 @@ Not here: the other end (worker.py), the verdict (examine.py).
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.findings import Unfit
 from kernelwright.judge.integrity import CLOCK_SHARE, clock_fault
 from kernelwright.judge.runner import MAX_CALLS, Block, RunnerKilled, RunnerStopped
 from kernelwright.judge.slots import POISONS, Region, Slots
-from kernelwright.judge.witness import channel, observing
+from kernelwright.judge.witness import channel, observing, structure
 from kernelwright.judge.witness.confined import Confined
 from kernelwright.judge.witness.memory import STAMP_BYTES
 from kernelwright.process import is_stopped
@@ -38,6 +42,10 @@ ROOM, ROOM_NS = 1.5, 1_000_000.0
 """How much longer than usual the judge's own part may take before the rest counts as the candidate's time: a busy
 machine must not blame an honest one, nor threads that still spin after a parallel region. None of a candidate's code
 runs there unless it has got round every check."""
+LOOKED_CALLS, LOOKED_PLACES = 16, 64
+"""Results of a block that are looked at as soon as the clock has stopped, and elements of each."""
+EXTRA, EXTRA_NS = 1.25, 100_000
+"""The same for the usual block of a judgement, where a single interruption does not count."""
 ALONE_S = 0.2
 MESSAGE_LIMIT, DETAIL_LIMIT = 400, 4000
 
@@ -50,12 +58,52 @@ class Allowance:
     """Arguments and parameters."""
     hand_in: tuple[float, float] = (0.0, 0.0)
     """Looking at results and copying them."""
+    telling: float = 0.0
+    """Telling where one call's results lie."""
 
     def excess(self, ready_ns: float, hand_in_ns: float, calls: int) -> float:
         """Returns by how much a block's two untimed parts took longer than that."""
         usual = (self.ready[0] + calls * self.ready[1], self.hand_in[0] + calls * self.hand_in[1])
         spent = (ready_ns, hand_in_ns)
         return sum(max(0.0, s - ROOM * u - ROOM_NS) for s, u in zip(spent, usual, strict=True))
+
+    def usual(self, calls: int) -> float:
+        """Returns how long both parts take together."""
+        return self.ready[0] + self.hand_in[0] + calls * (self.ready[1] + self.hand_in[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an output lies in memory: without gaps, its axes in the reference's order."""
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    item: int
+    """Bytes of an element."""
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    def offsets(self, elements: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns where elements lie that are numbered row by row, in bytes."""
+        places = np.unravel_index(elements, self.shape) if self.shape else ()
+        return self.item * sum((p * s for p, s in zip(places, self.strides, strict=True)), np.zeros_like(elements))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What lay at some places of a result when the judge's clock had stopped."""
+
+    slot: int
+    index: int
+    """Of the output."""
+    elements: NDArray[np.int64]
+    """Numbered row by row."""
+    bytes_there: NDArray[np.uint8]
+    """A row for each element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +151,15 @@ class Witness:
         self._deadline_s = OPEN_DEADLINE_S
         self._allowance, self.latency_ns, self.moved = Allowance(), 0.0, False
         self._loaded, self._threads, self._tired = False, int(setup["threads"]), False
+        self.extras_ns: list[float] = []
+        """By how much the judge's own part of each block took longer than usual."""
+        self._announced: tuple[int, ...] | None = None
+        self._ready_ns = 0
+        self._rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
+        self._outputs = [
+            Layout(spec.name, tuple(spec.shape), structure.dense(spec.shape, order), DTYPES[spec.dtype].itemsize)
+            for spec, order in zip(slots.problem.outputs, setup["orders"], strict=True)
+        ]
         self.accepted: tuple[str, ...] = ()
         """What loading the candidate changed in its own process, and could keep."""
         try:
@@ -163,38 +220,87 @@ class Witness:
         """
         if self._loaded and not slots:
             return Block(np.empty(0, np.int64), np.empty(0, np.int64), 0, int(self.latency_ns))
-        block, spent, findings = self._block(slots)
+        block, spent, findings, seen = self._block(slots)
         self._observe(slots)
         self._check(findings)
+        self._compare(seen)
+        if slots:
+            self.extras_ns.append(spent.ready + spent.hand_in - EXTRA * self._allowance.usual(len(slots)))
         excess = self._allowance.excess(spent.ready, spent.hand_in, len(slots))
-        whole = Block(block.starts, block.ends, block.sent, block.received + int(excess))
+        received = block.received + int(excess - self._allowance.telling * len(slots))
+        whole = Block(block.starts, block.ends, block.sent, max(received, *block.ends[-1:].tolist(), block.sent))
         interrupted = clock_fault(whole) and was_interrupted(whole, spent.processor, self._threads)
         return by_the_judges_clock(whole) if interrupted else whole
 
-    def _block(self, slots: Sequence[int]) -> tuple[Block, Spent, Any]:
+    def _block(self, slots: Sequence[int]) -> tuple[Block, Spent, Any, list[Seen]]:
         assert len(slots) <= MAX_CALLS
         deadline = time.monotonic() + self._deadline_s
-        self.rest()
-        before, begun = self._processor_ns(), time.monotonic_ns()
-        self._result("ready", slots=list(slots), moved=self.moved, deadline=deadline)
-        sent, ready_ns = time.monotonic_ns(), self._processor_ns() - before
-        called = self._ask("go", deadline=deadline).get("called")
+        if tuple(slots) != self._announced:
+            self.announce(slots)
+        self._announced = None
+        before, sent = self._processor_ns(), time.monotonic_ns()
+        answer = self._ask("go", deadline=deadline)
         received, after = self._alone(), self._processor_ns()
+        seen = self._look_at_results(slots, answer.get("at"))
+        looked, before_ns = time.monotonic_ns(), self._processor_ns()
         findings = self._result("hand in", deadline=deadline)
-        ended, hand_in_ns = time.monotonic_ns(), self._processor_ns() - after
+        ended, hand_in_ns = time.monotonic_ns(), self._processor_ns() - before_ns
         self._stop()
         self._tired = True
-        if called != len(slots):
+        if answer.get("called") != len(slots):
             raise self._broken("it answered another block than it was sent")
         stamps = np.frombuffer(self._stamps.map, dtype=np.int64, count=2 * len(slots)).reshape(-1, 2).copy()
         block = Block(stamps[:, 0], stamps[:, 1], sent, received)
         spent = Spent(
-            ready=min(sent - begun, ready_ns),
+            ready=self._ready_ns,
             calls=received - sent,
-            hand_in=min(ended - received, hand_in_ns),
-            processor=after - before - ready_ns,
+            hand_in=min(ended - looked, hand_in_ns),
+            processor=after - before,
         )
-        return block, spent, findings
+        return block, spent, findings, seen
+
+    def extra_us(self) -> float:
+        """Returns how much longer than usual the judge's part of a timed block takes, by the median; 0 for little."""
+        return max(0.0, float(np.median(self.extras_ns or [0.0])) - EXTRA_NS) / 1e3
+
+    def _look_at_results(self, slots: Sequence[int], places: Any) -> list[Seen]:
+        """Reads some results of a block where they lie, while the process is stopped: at places nobody else knows."""
+        if not (self._loaded and slots and isinstance(places, list) and len(places) == len(slots)):
+            return []
+        self._stop()
+        found: list[Seen] = []
+        for position in self._rng.permutation(len(slots))[:LOOKED_CALLS].tolist():
+            for index, (at, output) in enumerate(zip(places[position], self._outputs, strict=False)):
+                elements = self._rng.integers(0, max(1, output.count), min(output.count, LOOKED_PLACES))
+                with contextlib.suppress(OSError, ValueError, OverflowError, TypeError):
+                    # What cannot be read lies nowhere: handing it in fails for that. Or the kernel lets nobody look.
+                    addresses = np.uint64(at) + output.offsets(elements).astype(np.uint64)
+                    bytes_there = observing.read_memory(self.process, addresses, output.item)
+                    found.append(Seen(slots[position], index, elements, bytes_there))
+        return found
+
+    def _compare(self, seen: Sequence[Seen]) -> None:
+        """Holds what was handed in against what lay there when the clock stopped."""
+        for one in seen:
+            output = self._outputs[one.index]
+            memory = self._slots.outputs[one.slot][one.index].reshape(-1).view(torch.uint8)
+            rows = memory.view(-1, output.item)[torch.from_numpy(one.elements)].numpy()
+            late = int((rows != one.bytes_there).any(axis=1).sum())
+            if late:
+                what = f"{late} of {len(rows)} elements of {output.name} that were looked at"
+                raise Unfit("timed outputs", f"{what} were written after the call, when the judge's clock had stopped")
+
+    def announce(self, slots: Sequence[int]) -> None:
+        """Has arguments made for the next block, and parameters taken over.
+
+        On a CPU this is done before the inputs' contents are written: whatever runs here has nothing to work on.
+        """
+        self.rest()
+        before, begun = self._processor_ns(), time.monotonic_ns()
+        self._result("ready", slots=list(slots), moved=self.moved)
+        self._ready_ns = min(time.monotonic_ns() - begun, self._processor_ns() - before)
+        self._stop()
+        self._announced = tuple(slots)
 
     def rest(self) -> None:
         """Lets it free what it has kept, which may run a candidate's code.
@@ -242,18 +348,21 @@ class Witness:
         """Measures the judge's own part with empty calls; no candidate is loaded."""
         count = min(TRIAL_CALLS, self._slots.count)
         empty = [self._block(())[1] for _ in range(EMPTY_BLOCKS)]
-        full = []
+        full, telling = [], []
         for _ in range(TRIAL_BLOCKS):
             # As in a timed round, the memory was written here just before.
             self._slots.poison(range(count), POISONS[0])
             for slot in range(count):
                 for memory in self._slots.inputs[slot]:
                     memory.copy_(memory.clone())
-            full.append(self._block(tuple(range(count)))[1])
+            block, spent, *_ = self._block(tuple(range(count)))
+            full.append(spent)
+            telling.append(spent.calls - int((block.ends - block.starts).sum()))
         self.latency_ns = float(np.median([spent.calls for spent in empty]))
         self._allowance = Allowance(
             ready=_line([s.ready for s in empty], [s.ready for s in full], count),
             hand_in=_line([s.hand_in for s in empty], [s.hand_in for s in full], count),
+            telling=_line([s.calls for s in empty], telling, count)[1],
         )
 
     # ----------------------------------------------------------------------------------------------- observing
