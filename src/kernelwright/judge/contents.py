@@ -21,6 +21,9 @@ KINDS = ("plain", "wild", "nan", "plain", "wild", "plain", "wild", "plain")
 """What each eight slots of a timed round hold, in random order: few calls of a candidate see every kind."""
 RESEMBLANCES = ("none", "part", "part", "part", "part", "nearly", "nearly")
 """How a slot's tensor comes from the slot refreshed before it: not at all, but for a part, or but for little."""
+APART = (16, 16, 16, 64, 256)
+"""Of what is kept from the other slot, every so many-th element is fresh all the same: a few samples are mostly equal,
+whole rows are not. A kernel that compares whole rows, and keeps their answers, is right but gains nothing by it."""
 
 
 def make_wild(flat: torch.Tensor, places: torch.Tensor) -> None:
@@ -55,10 +58,14 @@ def resemble(other: torch.Tensor, tensor: torch.Tensor, g: torch.Generator) -> N
     first, end = min(ends), max(ends)
     if kind == "nearly":
         end = min(count, first + int(count ** float(torch.rand((), generator=g))))
+    apart = APART[int(torch.randint(0, len(APART), (), generator=g))]
     mine, theirs = tensor.view(-1), other.view(-1)
+    changed = mine[int(torch.randint(0, apart, (), generator=g)) :: apart]
+    fresh = changed.clone()
     for kept in (slice(0, first), slice(end, count)):
         # Wild elements and NaN are the other slot's own.
         mine[kept] = torch.where(theirs[kept].abs() < WILD, theirs[kept], mine[kept])
+    changed.copy_(fresh)
 
 
 def changing_part(count: int, turn: int, g: torch.Generator) -> slice:
@@ -122,8 +129,9 @@ class Refresher:
         for position, tensors in enumerate(slots):
             # Where a round has one call, the call before it was in the round before.
             before = slots[position - 1] if position else self._before
-            # Of several tensors one often stays, wild elements and all: what is kept for one of them alone is wrong.
-            chance = int(torch.randint(0, 2 * max(1, len(several)), (), generator=self._rng))
+            # Of several tensors one may stay, wild elements and all: what is kept for one of them alone is wrong. Not
+            # often, since it may be right to keep it.
+            chance = int(torch.randint(0, 4 * max(1, len(several)), (), generator=self._rng))
             same = several[chance] if before and len(several) > 1 and chance < len(several) else -1
             for index, tensor in enumerate(tensors):
                 source = self._draws[which[position]][index]

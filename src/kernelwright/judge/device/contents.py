@@ -94,9 +94,9 @@ class DeviceRefresher:
         return sorted(plain[i] for i in torch.randperm(len(plain), generator=self._host).tolist()[:MOST_ALIKE])
 
     def _make_alike(self, others: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
-        """Makes a slot's free tensors equal another slot's but for a part; of several, one often stays as it was."""
+        """Makes a slot's free tensors equal another slot's but for a part; of several, one may stay as it was."""
         several = [i for i, free in enumerate(self._free) if free and tensors[i].numel()]
-        chance = int(torch.randint(0, 2 * max(1, len(several)), (), generator=self._host))
+        chance = int(torch.randint(0, 4 * max(1, len(several)), (), generator=self._host))
         for i in several:
             if len(several) > 1 and chance < len(several) and several[chance] == i:
                 tensors[i].copy_(others[i])
