@@ -163,12 +163,9 @@ class _Examination:
             pause_ns=pause_ns,
             deadline=self.deadline,
         )
-        if fault:
-            raise Unfit("timed outputs", fault)
-        if samples.bait_taken:
-            raise Unfit("calls", samples.bait_taken)
-        if samples.forged:
-            raise Unfit("clock", samples.forged)
+        for check, what in (("timed outputs", fault), ("calls", samples.bait_taken), ("clock", samples.forged)):
+            if what:
+                raise Unfit(check, what)
         if samples.rounds < self.policy.rounds:
             return self._late(f"{samples.rounds} of {self.policy.rounds} rounds were done")
         self._check_time(samples)

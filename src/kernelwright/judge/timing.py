@@ -153,25 +153,25 @@ def run_rounds(
 
     Args:
         policy: how many rounds, how long a block.
-        slots: shared inputs and outputs.
+        slots: inputs and outputs.
         baselines: contenders in this process; eager has two turns.
         refresh: gives slots fresh contents.
-        announce: tells the candidate its next slots, before their contents are written.
         inspect: looks at the candidate's outputs on the slots of its last block.
         rng: the session's secret generator.
         runner: the candidate, None to time baselines only.
+        announce: tells the candidate its next slots, before their contents are written.
         surprise: before a round, or after the last, may make calls that are not timed (surprises.py).
         estimate_us: the candidate's time as the correctness runs saw it.
-        pause_ns: what `latency_ns` said of the runner.
+        pause_ns: what `latency_ns` said.
         deadline: no round begins after this `time.monotonic()` moment.
     """
     turns, by_name = _turns(policy, slots, baselines, estimate_us if runner else None)
-    samples = Samples(times_us={name: [] for name in turns})
-    samples.calls = {name: len(turn.slots) - turn.lead for name, turn in turns.items()}
-    needed = min(slots.count, max(len(t.slots) for t in turns.values()))
+    calls = {name: len(turn.slots) - turn.lead for name, turn in turns.items()}
+    samples = Samples(times_us={name: [] for name in turns}, calls=calls)
     wanted, begun = policy.rounds, time.monotonic()
-    while samples.kept < wanted:
-        if samples.forged or time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
+    needed = min(slots.count, max(len(t.slots) for t in turns.values()))
+    while samples.kept < wanted and not samples.forged:
+        if time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
             break
         if runner and (fault := surprise(_some(slots, turns[CANDIDATE], rng), False)):
             return samples, fault
@@ -181,21 +181,26 @@ def run_rounds(
         slots.poison((*called, *bait), POISONS[0])
         times, block = _blocks(turns, by_name, runner, chosen, called, rng)
         samples.rounds += 1
-        if block is not None:
+        if block:
             if any(not slots.holds(slot, POISONS[0]) for slot in bait):
                 samples.bait_taken = "outputs of a call that was never made were written"
-                break
+                return samples, None
             if fault := inspect(called):
                 return samples, fault
             if not _clocks_agree(samples, block, pause_ns):
                 continue
             times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause_ns)
         samples.keep(times)
-        if samples.kept == wanted < MORE_ROUNDS_FACTOR * policy.rounds and time.monotonic() - begun < MORE_S:
-            wanted += policy.rounds if (noise(samples, policy) or 0.0) > NOISY else 0
-    if runner and not (samples.bait_taken or samples.forged):
+        wanted += _more_rounds(samples, policy) if samples.kept == wanted and time.monotonic() - begun < MORE_S else 0
+    if runner and not samples.forged:
         return samples, surprise(_some(slots, turns[CANDIDATE], rng), True)
     return samples, None
+
+
+def _more_rounds(samples: Samples, policy: Policy) -> int:
+    """How many rounds beyond those that were kept the baseline's own noise asks for."""
+    noisy = samples.kept < MORE_ROUNDS_FACTOR * policy.rounds and (noise(samples, policy) or 0.0) > NOISY
+    return policy.rounds if noisy else 0
 
 
 def _turns(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import mmap
 import os
 import signal
@@ -115,7 +116,7 @@ def read_memory(process: int, addresses: NDArray[np.uint64], size: int) -> NDArr
         mine = np.array([[into.ctypes.data, into.nbytes]], dtype=np.uint64)
         read = _process_vm_readv(process, mine.ctypes.data, 1, theirs.ctypes.data, len(part), 0)
         if read != into.nbytes:
-            raise OSError(ctypes.get_errno(), "another process's memory cannot be read")
+            raise OSError(ctypes.get_errno() if read < 0 else errno.EFAULT, "another process's memory cannot be read")
     return found
 
 

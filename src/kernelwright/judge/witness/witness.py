@@ -10,7 +10,6 @@ Not here: the other end (worker.py), the verdict (examine.py).
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -18,16 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.findings import Unfit
 from kernelwright.judge.integrity import CLOCK_SHARE, clock_fault
 from kernelwright.judge.runner import MAX_CALLS, Block, RunnerKilled, RunnerStopped
 from kernelwright.judge.slots import POISONS, Region, Slots
-from kernelwright.judge.witness import channel, observing, structure
+from kernelwright.judge.witness import channel, observing
 from kernelwright.judge.witness.confined import Confined
+from kernelwright.judge.witness.looking import Looking, Seen
 from kernelwright.judge.witness.memory import STAMP_BYTES
 from kernelwright.process import is_stopped
 from kernelwright.reference_program import DTYPES, NAMES
@@ -42,8 +40,6 @@ ROOM, ROOM_NS = 1.5, 1_000_000.0
 """How much longer than usual the judge's own part may take before the rest counts as the candidate's time: a busy
 machine must not blame an honest one, nor threads that still spin after a parallel region. None of a candidate's code
 runs there unless it has got round every check."""
-LOOKED_CALLS, LOOKED_PLACES = 16, 64
-"""Results of a block that are looked at as soon as the clock has stopped, and elements of each."""
 EXTRA, EXTRA_NS = 1.25, 100_000
 """The same for the usual block of a judgement, where a single interruption does not count."""
 ALONE_S = 0.2
@@ -70,40 +66,6 @@ class Allowance:
     def usual(self, calls: int) -> float:
         """Returns how long both parts take together."""
         return self.ready[0] + self.hand_in[0] + calls * (self.ready[1] + self.hand_in[1])
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How an output lies in memory: without gaps, its axes in the reference's order."""
-
-    name: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    item: int
-    """Bytes of an element."""
-
-    @property
-    def count(self) -> int:
-        """How many elements it has."""
-        return math.prod(self.shape)
-
-    def offsets(self, elements: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns where elements lie that are numbered row by row, in bytes."""
-        places = np.unravel_index(elements, self.shape) if self.shape else ()
-        return self.item * sum((p * s for p, s in zip(places, self.strides, strict=True)), np.zeros_like(elements))
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What lay at some places of a result when the judge's clock had stopped."""
-
-    slot: int
-    index: int
-    """Of the output."""
-    elements: NDArray[np.int64]
-    """Numbered row by row."""
-    bytes_there: NDArray[np.uint8]
-    """A row for each element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +117,8 @@ class Witness:
         """By how much the judge's own part of each block took longer than usual."""
         self._announced: tuple[int, ...] | None = None
         self._ready_ns = 0
-        self._rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
-        self._outputs = [
-            Layout(spec.name, tuple(spec.shape), structure.dense(spec.shape, order), DTYPES[spec.dtype].itemsize)
-            for spec, order in zip(slots.problem.outputs, setup["orders"], strict=True)
-        ]
+        rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
+        self._looking = Looking(slots, setup, rng)
         self.accepted: tuple[str, ...] = ()
         """What loading the candidate changed in its own process, and could keep."""
         try:
@@ -223,7 +182,7 @@ class Witness:
         block, spent, findings, seen = self._block(slots)
         self._observe(slots)
         self._check(findings)
-        self._compare(seen)
+        self._looking.compare(seen)
         if slots:
             self.extras_ns.append(spent.ready + spent.hand_in - EXTRA * self._allowance.usual(len(slots)))
         excess = self._allowance.excess(spent.ready, spent.hand_in, len(slots))
@@ -241,7 +200,7 @@ class Witness:
         before, sent = self._processor_ns(), time.monotonic_ns()
         answer = self._ask("go", deadline=deadline)
         received, after = self._alone(), self._processor_ns()
-        seen = self._look_at_results(slots, answer.get("at"))
+        seen = self._look(slots, answer.get("at"))
         looked, before_ns = time.monotonic_ns(), self._processor_ns()
         findings = self._result("hand in", deadline=deadline)
         ended, hand_in_ns = time.monotonic_ns(), self._processor_ns() - before_ns
@@ -263,32 +222,11 @@ class Witness:
         """Returns how much longer than usual the judge's part of a timed block takes, by the median; 0 for little."""
         return max(0.0, float(np.median(self.extras_ns or [0.0])) - EXTRA_NS) / 1e3
 
-    def _look_at_results(self, slots: Sequence[int], places: Any) -> list[Seen]:
-        """Reads some results of a block where they lie, while the process is stopped: at places nobody else knows."""
-        if not (self._loaded and slots and isinstance(places, list) and len(places) == len(slots)):
+    def _look(self, slots: Sequence[int], places: Any) -> list[Seen]:
+        if not self._loaded:
             return []
         self._stop()
-        found: list[Seen] = []
-        for position in self._rng.permutation(len(slots))[:LOOKED_CALLS].tolist():
-            for index, (at, output) in enumerate(zip(places[position], self._outputs, strict=False)):
-                elements = self._rng.integers(0, max(1, output.count), min(output.count, LOOKED_PLACES))
-                with contextlib.suppress(OSError, ValueError, OverflowError, TypeError):
-                    # What cannot be read lies nowhere: handing it in fails for that. Or the kernel lets nobody look.
-                    addresses = np.uint64(at) + output.offsets(elements).astype(np.uint64)
-                    bytes_there = observing.read_memory(self.process, addresses, output.item)
-                    found.append(Seen(slots[position], index, elements, bytes_there))
-        return found
-
-    def _compare(self, seen: Sequence[Seen]) -> None:
-        """Holds what was handed in against what lay there when the clock stopped."""
-        for one in seen:
-            output = self._outputs[one.index]
-            memory = self._slots.outputs[one.slot][one.index].reshape(-1).view(torch.uint8)
-            rows = memory.view(-1, output.item)[torch.from_numpy(one.elements)].numpy()
-            late = int((rows != one.bytes_there).any(axis=1).sum())
-            if late:
-                what = f"{late} of {len(rows)} elements of {output.name} that were looked at"
-                raise Unfit("timed outputs", f"{what} were written after the call, when the judge's clock had stopped")
+        return self._looking.look(self.process, slots, places)
 
     def announce(self, slots: Sequence[int]) -> None:
         """Has arguments made for the next block, and parameters taken over.
