@@ -170,9 +170,7 @@ def run_rounds(
     samples = Samples(times_us={name: [] for name in turns}, calls=calls)
     wanted, begun = policy.rounds, time.monotonic()
     needed = min(slots.count, max(len(t.slots) for t in turns.values()))
-    while samples.kept < wanted and not samples.forged:
-        if time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
-            break
+    while samples.kept < wanted and not _over(samples, policy, deadline):
         if runner and (fault := surprise(_some(slots, turns[CANDIDATE], rng), False)):
             return samples, fault
         chosen, called, bait = _drawn(slots, needed, turns.get(CANDIDATE), rng)
@@ -195,6 +193,11 @@ def run_rounds(
     if runner and not samples.forged:
         return samples, surprise(_some(slots, turns[CANDIDATE], rng), True)
     return samples, None
+
+
+def _over(samples: Samples, policy: Policy, deadline: float) -> bool:
+    late = time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds
+    return late or bool(samples.forged)
 
 
 def _more_rounds(samples: Samples, policy: Policy) -> int:
