@@ -238,7 +238,7 @@ class Builder:
                 self._give_back(worker, spent=_runs_author_code(job[0]) and not bounded.has_inner_jail())
             return outcome
         message = f"building it ended {deaths + kills} build workers: {end}"
-        return Failure(stage="build", kind=KILLED if kills else "signal", message=message)
+        return Failure(stage="build", kind=KILLED if kills >= KILLED_ATTEMPTS else "signal", message=message)
 
     def _take(self) -> BuildWorker:
         with self._lock:
