@@ -233,7 +233,10 @@ class Judge:
             return make()
         except WorkerKilled:
             self._drop_worker()
+        try:
             return make()
+        except WorkerKilled as error:
+            raise self._unprepared(error) from None
 
     def _open(self) -> Worker:
         if self._worker is None or not self._worker.alive:
@@ -270,9 +273,12 @@ class Judge:
         except WorkerKilled:
             raise
         except WorkerDied as error:
-            # Only the reference runs here: no candidate is to blame.
-            message = f"judging {self.problem.name} could not be prepared: {error.message}"
-            raise SourceError(message, "run this again; smaller shapes need less memory and time") from None
+            raise self._unprepared(error) from None
+
+    def _unprepared(self, error: WorkerDied) -> SourceError:
+        # Only the reference runs there: no candidate is to blame.
+        message = f"judging {self.problem.name} could not be prepared: {error.message}"
+        return SourceError(message, "run this again; smaller shapes need less memory and time")
 
     def _environment(self) -> dict[str, str]:
         return {
