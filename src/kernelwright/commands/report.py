@@ -11,6 +11,7 @@ from kernelwright import api, run
 from kernelwright.commands.options import out
 from kernelwright.commands.outcomes import PAGE, give
 from kernelwright.errors import UserError
+from kernelwright.run.judged import judged_alone
 from kernelwright.store import Store
 
 
@@ -21,16 +22,16 @@ from kernelwright.store import Store
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def report_command(folder: Path, page: Path | None, as_json: bool) -> None:
-    """Print what is known in FOLDER (an --out folder), and write its HTML report again.
+    """Print what is known in FOLDER (an --out folder of `optimize` or `judge`), and write its HTML report again.
 
     Where the folder holds several problems, or one on several targets, the latest gets the page and each other one
     a page of its own beside it.
     """
     with Store(folder / api.STORE, create=False) as store:
-        results = run.recall(store)
+        results = (*judged_alone(store), *run.recall(store))
     if not results:
-        fix = "run `kernelwright optimize` with this --out first; `kernelwright verify` judges single records again"
-        raise UserError(f"{folder} holds no optimisation", fix)
+        fix = "run `kernelwright optimize` or `kernelwright judge` with this --out first"
+        raise UserError(f"{folder} holds no judged kernel", fix)
     page = page or folder / PAGE
     for number, result in enumerate(results, 1):
         last = number == len(results)
