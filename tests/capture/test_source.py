@@ -95,5 +95,5 @@ def test_a_cycle_of_imports_ends(write: Callable[..., Path]) -> None:
 def test_every_function_of_a_file_is_listed(tmp_path: Path) -> None:
     path = tmp_path / "many.py"
     path.write_text("".join(f"def op{i}(x): return x\n" for i in range(12)))
-    with pytest.raises(SourceError, match="it defines op0, .*, op10, op11"):
+    with pytest.raises(SourceError, match=r"it defines op0, .*, op10, op11"):
         draft(str(path))

@@ -286,7 +286,7 @@ class _Optimisation:
 
     def _time_baselines(self, judge: Judging) -> None:
         """Times the baselines alone: all where kernels were tried, else those that can be compiled in the budget."""
-        names, ready = self._parts.report.baselines, []
+        names, ready = self._parts.report.baselines, list[str]()
         # Nothing is checked, so one family of inputs will do.
         alone = replace(self._parts.report, families=self._parts.report.families[:1], draws=1)
         start_s = time.monotonic()
