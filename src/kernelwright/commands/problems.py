@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -57,6 +58,8 @@ def _admit(folder: Path, evaluation: bool, deadline_s: float, *, as_json: bool) 
     files = admitting.task_files(folder)
     found = []
     with (
+        # What was found so far is said where somebody does not want to wait for the rest.
+        contextlib.suppress(KeyboardInterrupt),
         Progress(err) as progress,
         admitting.Admissions(threads=environment.threads(), deadline_s=deadline_s, evaluation=evaluation) as admissions,
     ):
@@ -66,4 +69,7 @@ def _admit(folder: Path, evaluation: bool, deadline_s: float, *, as_json: bool) 
         click.echo(json.dumps([admitting.plain(file, admission) for file, admission in found], indent=1))
     else:
         out.print(admission_table(found))
+    if len(found) < len(files):
+        err.print(f"interrupted after {len(found)} of {len(files)} tasks")
+        sys.exit(130)
     sys.exit(1 if any(admission.state in ("weak", "refused") for _, admission in found) else 0)
