@@ -44,9 +44,13 @@ def run(*arguments: str) -> int:
 def help_document() -> str:
     """Returns what docs/cli.md has to say: every command's help."""
     parts = ["# The command line\n\n`tests/test_cli.py` holds this page to what the commands print.\n"]
-    for name in (None, *cli.COMMANDS):
-        command = cli.cli.get_command(click.Context(cli.cli), name) if name else cli.cli
-        assert command is not None
+    pages: list[tuple[str, click.Command]] = [("", cli.cli)]
+    for name in cli.COMMANDS:
+        found = cli.cli.get_command(click.Context(cli.cli), name)
+        assert found is not None
+        below = found.commands if isinstance(found, click.Group) else {}
+        pages += [(name, found), *((f"{name} {part}", below[part]) for part in sorted(below))]
+    for name, command in pages:
         context = click.Context(
             command,
             info_name=f"kernelwright {name}" if name else "kernelwright",
