@@ -16,10 +16,10 @@ import sys
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
 from kernelwright import capture, languages, problems, report, run
-from kernelwright.cli import VERSION
 from kernelwright.run.result import Event, Result
 from kernelwright.store import Store
 from kernelwright.types import Comparison, Judgement, Measurement, Target
@@ -43,7 +43,7 @@ def optimise(name: str, target: Target, *, budget_s: float, seed: int, folder: P
         captured = capture.load(name)
         result = run.optimize(captured, target, store=store, budget_s=budget_s, seed=seed, on_event=_show)
     run.write_best(result, folder / name)
-    (folder / name / "report.html").write_text(report.html(result, version=VERSION))
+    (folder / name / "report.html").write_text(report.html(result, version=metadata.version("kernelwright")))
     return result
 
 
@@ -118,7 +118,7 @@ def document(results: list[Result], target: Target, *, command: str, seconds: fl
             "",
             f"{target.architecture} ({', '.join(target.features)}), {target.threads} threads, last-level cache "
             f"{target.cache_bytes >> 20} MiB, {platform.system()} {platform.release()}; {tools}; "
-            f"kernelwright {VERSION}.",
+            f"kernelwright {metadata.version('kernelwright')}.",
             "",
             *summary(results),
             "",

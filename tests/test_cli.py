@@ -8,14 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import click
 import pytest
 
 from kernelwright import api, capture, cli, report
+from kernelwright.commands import authors, options
 from kernelwright.commands.options import Seconds
+from kernelwright.commands.outcomes import give
 from kernelwright.errors import KernelwrightError, UserError
+from kernelwright.judge.policies import POLICIES
+from kernelwright.llm.prompts import GUIDED
+from kernelwright.run.authoring.writing import MAX_TOKENS
 from kernelwright.testing.strategies import fake_record
 from kernelwright.types import Candidate, Failure, Judgement, LaunchPlan, Record, SourceFile, digest, replace
 
@@ -38,8 +44,13 @@ def run(*arguments: str) -> int:
 def help_document() -> str:
     """Returns what docs/cli.md has to say: every command's help."""
     parts = ["# The command line\n\n`tests/test_cli.py` holds this page to what the commands print.\n"]
-    for name in (None, *sorted(cli.cli.commands)):
-        command = cli.cli.commands[name] if name else cli.cli
+    pages: list[tuple[str, click.Command]] = [("", cli.cli)]
+    for name in cli.COMMANDS:
+        found = cli.cli.get_command(click.Context(cli.cli), name)
+        assert found is not None
+        below = found.commands if isinstance(found, click.Group) else {}
+        pages += [(name, found), *((f"{name} {part}", below[part]) for part in sorted(below))]
+    for name, command in pages:
         context = click.Context(
             command,
             info_name=f"kernelwright {name}" if name else "kernelwright",
@@ -53,6 +64,34 @@ def help_document() -> str:
 
 def test_the_document_shows_the_present_help() -> None:
     assert DOCUMENT.read_text() == help_document(), "run: python tests/test_cli.py"
+
+
+def test_the_table_of_commands_says_what_they_say() -> None:
+    context = click.Context(cli.cli)
+    assert list(cli.COMMANDS) == sorted(cli.COMMANDS)
+    for name, (_, words) in cli.COMMANDS.items():
+        command = cli.cli.get_command(context, name)
+        assert command is not None
+        assert (command.name, command.get_short_help_str(limit=100)) == (name, words)
+    assert cli.cli.get_command(context, "unheard") is None
+
+
+def test_choices_that_are_written_twice_agree() -> None:
+    assert (options.DEVICES, options.JUDGED_ON) == (api.DEVICES, api.JUDGED_ON)
+    assert sorted(POLICIES) == list(options.EFFORTS)
+    assert (authors.GUIDED, authors.MAX_TOKENS) == (GUIDED, MAX_TOKENS)
+
+
+def test_the_version_and_a_first_line_need_little() -> None:
+    """Held by what is imported, never by a clock."""
+    code = (
+        "import sys, kernelwright.cli; {}; print(*(m for m in sys.modules if m.startswith(('kernelwright.', 'rich'))))"
+    )
+    for call, most in (("0", {"cli", "errors"}), ("kernelwright.cli.cli.get_command(None, 'optimize')", None)):
+        done = subprocess.run([sys.executable, "-c", code.format(call)], capture_output=True, text=True, check=True)
+        loaded = {name.partition(".")[2] for name in done.stdout.split()}
+        assert not loaded & {"api", "run", "judge", "languages", "experts", "llm", "report", "types"}
+        assert most is None or loaded == most
 
 
 def test_problems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +146,7 @@ def test_errors_are_one_line_without_debug(
 
     monkeypatch.setattr(capture, "load", fail)
     assert run("show", "softmax") == status
-    assert capsys.readouterr().err == line
+    assert capsys.readouterr().err.partition("reading softmax\n")[2] == line
     assert run("show", "softmax", "--debug") == status
     assert "Traceback" in capsys.readouterr().err
 
@@ -121,7 +160,7 @@ def test_what_a_terminal_obeys_is_not_printed_and_a_long_text_is_cut(
     monkeypatch.setattr(capture, "load", fail)
     assert run("show", "softmax") == 2
     said = capsys.readouterr().err
-    assert said.startswith("kernelwright: ?[31mred? zz")
+    assert said.splitlines()[1].startswith("kernelwright: ?[31mred? zz")
     assert len(said) < 3000
 
 
@@ -178,7 +217,7 @@ def test_a_store_that_cannot_be_used_ends_with_2(tmp_path: Path, capsys: pytest.
 def test_a_page_that_cannot_be_written_ends_with_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "html", lambda *_, **__: "page")
     with pytest.raises(UserError, match="name another page with --html"):
-        cli._give(None, tmp_path, as_json=True, page=tmp_path / "nowhere" / "page.html")  # type: ignore[arg-type]
+        give(None, tmp_path, as_json=True, page=tmp_path / "nowhere" / "page.html")  # type: ignore[arg-type]
 
 
 def judged(record: Record, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
@@ -215,7 +254,7 @@ def test_python_m_works() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kernelwright", "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == f"kernelwright, version {cli.VERSION}"
+    assert done.stdout.strip() == f"kernelwright, version {metadata.version('kernelwright')}"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("60s", 60.0), ("5m", 300.0), ("1.5h", 5400.0), ("90", 90.0)])

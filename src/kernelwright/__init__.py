@@ -13,26 +13,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import KernelwrightError, SourceError, UserError
-from kernelwright.types import (
-    Candidate,
-    Check,
-    Comparison,
-    Failure,
-    Judgement,
-    Measurement,
-    Policy,
-    Problem,
-    Record,
-    Target,
-    TensorSpec,
-    Verdict,
-)
-
 if TYPE_CHECKING:
     from kernelwright.api import judge_kernel, optimize
     from kernelwright.authoring import fuse, kernel
     from kernelwright.deploy import accelerate, explain, load
+    from kernelwright.errors import KernelwrightError, SourceError, UserError
+    from kernelwright.types import (
+        Candidate,
+        Check,
+        Comparison,
+        Failure,
+        Judgement,
+        Measurement,
+        Policy,
+        Problem,
+        Record,
+        Target,
+        TensorSpec,
+        Verdict,
+    )
 
 __all__ = [
     "Candidate",
@@ -60,6 +59,14 @@ __all__ = [
 ]
 
 LATER = {
+    **dict.fromkeys(("KernelwrightError", "SourceError", "UserError"), "errors"),
+    **dict.fromkeys(
+        (
+            "Candidate", "Check", "Comparison", "Failure", "Judgement", "Measurement", "Policy", "Problem", "Record",
+            "Target", "TensorSpec", "Verdict",
+        ),
+        "types",
+    ),
     "accelerate": "deploy",
     "explain": "deploy",
     "fuse": "authoring",
@@ -67,7 +74,7 @@ LATER = {
     "kernel": "authoring",
     "load": "deploy",
     "optimize": "api",
-}
+}  # fmt: skip
 """Names that are loaded on first use, by the module that has them."""
 
 

@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,10 +21,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.graph import Capture
-from kernelwright.judge.admission import Admission
-from kernelwright.report import Contender, Line, contenders, noise_text
-from kernelwright.run.result import Event, Result, amount
+if TYPE_CHECKING:  # a first line is shown before what these need is imported
+    from kernelwright.graph import Capture
+    from kernelwright.judge.admission import Admission
+    from kernelwright.report import Contender, Line
+    from kernelwright.run.result import Event, Result
 
 NARROW = 100
 """Columns below which the tables leave out what does not fit; the page has everything."""
@@ -93,7 +94,9 @@ class Progress:
                     self._line(f"{self._doing}, still")
 
     def step(self, text: str) -> None:
-        """Shows a step outside the search, such as reading the source."""
+        """Shows a step outside the search, such as reading the source; once where it is told again."""
+        if text == self._status:
+            return
         self._status, self._detail = text, ""
         if not self._live:
             self._line(text)
@@ -172,6 +175,8 @@ def _outcome_text(event: Event) -> Text:
 
 def answer_tables(result: Result, lines: tuple[Line, ...], *, width: int) -> Iterable[RenderableType]:
     """Yields what is printed at the end of `optimize`: candidates, contenders, and the answer."""
+    from kernelwright.report import contenders, noise_text
+
     if lines:
         yield verdict_table(lines, width=width)
     if rows := contenders(result.report, result.baselines):
@@ -188,6 +193,8 @@ def answer_tables(result: Result, lines: tuple[Line, ...], *, width: int) -> Ite
 
 def verdict_table(lines: tuple[Line, ...], *, width: int, most: int = 12) -> Table:
     """Returns the best candidates and every kind of failure, one row each; on a narrow terminal without schedules."""
+    from kernelwright.run.result import amount
+
     passed = [line for line in lines if line.passed]
     failed = [line for line in lines if not line.passed]
     shown = passed[:most] + failed[: max(3, most - len(passed))]
@@ -217,6 +224,8 @@ def verdict_table(lines: tuple[Line, ...], *, width: int, most: int = 12) -> Tab
 
 def admission_table(found: Sequence[tuple[str, Admission]]) -> Table:
     """Returns what became of each task of a folder, one row each, with a count at the end."""
+    from kernelwright.run.result import amount
+
     counts = Counter(admission.state for _, admission in found)
     caption = ", ".join(f"{counts[state]} {state}" for state in ("admitted", "repaired", "weak", "refused"))
     table = Table(caption=f"{amount(len(found), 'task')}: {caption}", caption_justify="left", show_edge=False)

@@ -223,8 +223,8 @@ class Reference:
             found = torch.autograd.grad(
                 [t for t, _ in pairs], wanted, [g for _, g in pairs], allow_unused=True, create_graph=again
             )
-        if any(g is None for g in found):
-            raise SourceError("an output does not depend on a tensor whose gradient is asked for", "name the others")
+        if none := tuple(place for place, g in enumerate(found) if g is None):
+            raise NoGradient(none)
         return (*(t if again else t.detach() for t in outputs), *found)
 
     def initial_arguments(self) -> tuple[object, ...]:
@@ -233,6 +233,18 @@ class Reference:
 
     def _initial(self) -> object:
         return getattr(self._module, "get_init_inputs", list)()
+
+
+class NoGradient(SourceError):
+    """No output depends on tensors whose gradients are asked for.
+
+    Args:
+        places: of these, among the wanted ones.
+    """
+
+    def __init__(self, places: tuple[int, ...]) -> None:
+        super().__init__("an output does not depend on a tensor whose gradient is asked for", "name the others")
+        self.places = places
 
 
 class FunctionModule(torch.nn.Module):
@@ -352,6 +364,8 @@ def _execute(text: str, filename: str, module: python_types.ModuleType) -> None:
 def _user_code(what: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
+    except NoGradient:
+        raise
     except MemoryError as error:
         raise SourceError(f"{what} ran out of memory", "use smaller shapes") from error
     except BaseException as error:  # SystemExit too: the worker is ended by its parent only

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from kernelwright.bench import page, rows, running, shrinking, tasks
+from kernelwright.bench import page, rows, running, shrinking, solutions, tasks
 from kernelwright.bench.rows import Row
 from kernelwright.cli import cli
 from kernelwright.errors import SourceError, UserError
@@ -69,7 +69,7 @@ def test_solutions_are_found_by_level_and_number(tmp_path: Path) -> None:
     (folder / "level1" / "10_mine.py").write_text("")
     (folder / "level_2_problem_1_sample.py").write_text("")
     (folder / "claims.json").write_text('{"level1/10_gelu": 3.5}')
-    found = tasks.with_solutions(todo, folder)
+    found = solutions.with_solutions(todo, folder, tmp_path / "written")
     assert [(t.name, Path(t.solution).name, t.claimed) for t in found] == [
         ("level1/10_gelu", "10_mine.py", 3.5),
         ("level2/1_sums", "level_2_problem_1_sample.py", None),
@@ -127,7 +127,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
 
     def one(task: tasks.Task, folder: Path, settings: running.Settings) -> Row:
         made.append(task.name)
-        return row(task.name)
+        return row(task.name, key=running.key_of(task, settings))
 
     monkeypatch.setattr(running, "one", one)
     said: list[tuple[int, int]] = []
@@ -139,6 +139,8 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert made == ["level1/2_relu", "level1/10_gelu"]
     assert [r.task for r in found] == ["level1/2_relu", "level1/10_gelu"]
     assert said == [(2, 2)]
+    running.run(todo, out, running.Settings(cap=64))
+    assert len(made) == 4  # other settings are other results
 
 
 def test_an_interrupted_search_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,46 @@ CONTENT = {
         "forward changes calls, so",
         "try --eval",
     ),
+    "input in place, without effect on this draw": (
+        model("return F.relu(x, inplace=True) + 1", tail=drawing("[torch.rand(8, 16)]")),
+        "changes its input x in place",
+        "x = x.clone()",
+    ),
+    "input in place through a view of it": (
+        model("x.t()[0].add_(1); return x * 2"),
+        "changes its input x in place",
+        "x = x.clone()",
+    ),
+    "output written into an input": (
+        model("return torch.mul(x, 2, out=y)", arguments="x, y", tail=drawing("[torch.ones(2), torch.zeros(2)]")),
+        "changes its input y in place",
+        "y = y.clone()",
+    ),
+    "two inputs that share memory": (
+        model("y.add_(1); return x[:2] + y", arguments="x, y", tail=drawing("[(t := torch.zeros(4)), t[:2]]")),
+        "in place",
+        ".clone()",
+    ),
+    "parameter in place, without effect on this draw": (
+        model("self.w.clamp_(min=0); return x * self.w", init="self.w = nn.Parameter(torch.ones(16))"),
+        "forward changes w, so",
+        "try --eval",
+    ),
+    "scratch memory in a buffer": (
+        model("return torch.add(x, 1, out=self.b)", init="self.register_buffer('b', torch.zeros(8, 16))"),
+        "forward changes b, so",
+        "try --eval",
+    ),
+    "first answer kept": (
+        model("self.kept = x * 2 if self.kept is None else self.kept; return self.kept + 0", init="self.kept = None"),
+        "keeps something from one call for the next",
+        "in every call",
+    ),
+    "first answer kept outside of the module": (
+        "KEPT = []\n" + model("KEPT.append(x.sum()); return x * KEPT[0]"),
+        "keeps something from one call for the next",
+        "in every call",
+    ),
     "input in place": (model("return x.mul_(2)"), "changes its input x in place", "x = x.clone()"),
     "NaN": (model("return torch.log(x)"), "elements NaN (first at [", "domain of every log"),
     "infinite": (

@@ -90,3 +90,10 @@ def test_the_standard_library_and_installed_packages_are_not_carried(write: Call
 def test_a_cycle_of_imports_ends(write: Callable[..., Path]) -> None:
     path = write("import a\nclass Model: ...\n" + CONTRACT, a="import b\n", b="import a, user\n")
     assert [file.path for file in draft(str(path)).reference] == ["user.py", "a.py", "b.py"]
+
+
+def test_every_function_of_a_file_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "many.py"
+    path.write_text("".join(f"def op{i}(x): return x\n" for i in range(12)))
+    with pytest.raises(SourceError, match=r"it defines op0, .*, op10, op11"):
+        draft(str(path))

@@ -58,6 +58,52 @@ def get_inputs():
 def get_init_inputs():
     return []
 """,
+    "in place on a view of a temporary, on a slice, and on a column": """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y[0].add_(1)
+        y[:, 2:5].mul_(3)
+        y.t()[1].copy_(x[:, 0])
+        return y
+"""
+    + TAIL,
+    "outputs that share memory": """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y.relu_()
+        return y, y, y.t(), y[:4], y[2:]
+"""
+    + TAIL,
+    "an output that is a parameter, and one that is a view of it": """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(16))
+    def forward(self, x):
+        return x + self.w, self.w, self.w.view(4, 4)
+"""
+    + TAIL,
+    "a view of an input that is changed after it was copied": """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x.clone()
+        z = y.view(-1)
+        z[::2] = 0.0
+        return y + x, z
+"""
+    + TAIL,
+    "the same tensor twice": """
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x * y + x
+def get_inputs():
+    t = torch.randn(4, 4)
+    return [t, t]
+def get_init_inputs():
+    return []
+""",
     "in place on a temporary": """
 class Model(nn.Module):
     def forward(self, x):

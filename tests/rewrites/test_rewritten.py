@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from kernelwright.graph import ResultSpec
-from kernelwright.rewrites import Rewritten, rewritten
+from kernelwright.rewrites import Rewritten, extract, rewritten
 from kernelwright.rewrites.cost import rates_of
 from kernelwright.rewrites.egraph import EGraph, ENode, Id
 from kernelwright.types import replace
@@ -115,3 +115,14 @@ def test_numbers_and_classes_are_told_apart() -> None:
     made = [graph.add(ENode("aten.mul.Tensor", (("other", n),)), spec) for n in (1, 1.0, True, -0.0, 0.0)]
     made.append(graph.add(ENode("aten.mul.Tensor", (("other", Id(1)),)), spec))
     assert len(set(made)) == 6
+
+
+def test_trials_that_are_left_out_could_not_have_helped(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = Traced(
+        lambda a, b, c: ((torch.relu((a @ b) * 0.5) @ c) / 2 - 1).sum(1) * 3,
+        torch.randn(64, 40), torch.randn(40, 56), torch.randn(56, 48),
+    )  # fmt: skip
+    found = [r.cost_ns for r in versions(traced)]
+    monkeypatch.setattr(extract, "_cannot_help", lambda *_: False)
+    assert found
+    assert [r.cost_ns for r in versions(traced)] == found

@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from kernelwright import problems
+from kernelwright.cli import cli
 from kernelwright.errors import UserError
+from kernelwright.judge import admission
 from kernelwright.run.admitting import Admissions, plain, task_files
 
 HEAD = "import os, time\nimport torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return "
@@ -97,3 +100,31 @@ def test_the_command_prints_a_table_and_json(tmp_path: Path) -> None:
     (row,) = json.loads(done.stdout)
     assert (row["name"], row["state"]) == ("relu", "repaired")
     assert "1/1" in done.stderr
+
+
+def test_dropout_is_tried_in_evaluation_mode(tmp_path: Path, admissions: Admissions) -> None:
+    path = tmp_path / "dropped.py"
+    path.write_text(HEAD + "torch.softmax(torch.dropout(x, 0.5, self.training), -1)" + TAIL + "[torch.randn(32, 64)]\n")
+    assert admissions.admit(str(path)).state == "admitted"
+
+
+def test_trying_that_takes_too_long_names_the_fix(tmp_path: Path, admissions: Admissions) -> None:
+    path = tmp_path / "right.py"
+    path.write_text(TASKS["6_softmax.py"])
+    captured = admissions._captured(str(path), False, None)
+    with Admissions(threads=1) as other:
+        other._judge = worker = admission.start_worker(1)
+        found = admission.admit(captured.problem, worker, deadline_s=0.001)
+    assert "longer than 0.001 s: raise --deadline" in found.reason
+
+
+def test_what_was_found_is_told_when_somebody_interrupts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def every(_: Admissions, sources: tuple[str, ...], **__: object) -> Iterator[tuple[str, admission.Admission]]:
+        yield sources[0], admission.refused("2_relu", "it was tired")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Admissions, "every", every)
+    done = CliRunner().invoke(cli, ["problems", "--admit", str(write(tmp_path))])
+    assert done.exit_code == 130
+    assert "it was tired" in done.output
+    assert "interrupted after 1 of 6 tasks" in done.output

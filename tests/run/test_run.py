@@ -227,6 +227,20 @@ def test_what_nothing_can_be_proposed_for_gets_reasons_and_baselines(store: Stor
     assert result.refusals[0].reason in again.why
 
 
+def test_without_anything_to_propose_that_is_said_at_once_and_the_budget_bounds_the_baselines(store: Store) -> None:
+    refusal, events = Refusal(subject="aten.sort", reason="no expert sorts"), list[Event]()
+    fake = FakeParts(templates=(), refusals=(refusal,))
+    parts = fake.parts()
+    parts = replace(parts, report=replace(parts.report, baselines=("eager", "compile:default", "compile:other")))
+    result = optimize(CAPTURE, TARGET, store=store, budget_s=0.0, parts=parts, on_event=events.append)
+    assert [event.kind for event in events][:2] == ["start", "stage"]
+    assert "no expert sorts" in events[1].text
+    assert [text.rpartition(" ")[2] for text in result.notes if "no time" in text] == [
+        "compile:default",
+        "compile:other",
+    ]
+
+
 def test_progress_is_reported_line_by_line(store: Store) -> None:
     events: list[Event] = []
     result = run(FakeParts(), store, on_event=events.append)

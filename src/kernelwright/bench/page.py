@@ -10,6 +10,8 @@ from kernelwright.bench.rows import Row
 
 FAST = (1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Values of p in fast_p: the share of tasks that are right and more than p times as fast as eager."""
+KEPT = 0.8
+"""A claim holds where this share of it is found: another device, and other versions, move times that much."""
 WIDTH, HEIGHT, MARGIN = 720, 260, 46
 
 
@@ -35,8 +37,9 @@ def markdown(rows: Sequence[Row], *, title: str, command: str) -> str:
     kept = [row for row in rows if real(row)]
     if len(kept) != len(rows):
         parts += summary("without weak tasks, and without kernels that leave an input unread", kept)
-    for level in sorted({row.level for row in rows}):
-        parts += summary(f"level {level}", [row for row in rows if row.level == level])
+    for group in sorted({group_of(row) for row in rows}):
+        parts += summary(group, [row for row in rows if group_of(row) == group])
+    parts += claims(rows)
     parts += ["![distribution of speedups](distribution.svg)", "", "![fast_p](fast_p.svg)", ""]
     parts += [
         "| task | state | eager | best baseline | interval | kernel | s | why |",
@@ -73,6 +76,31 @@ def summary(name: str, rows: Sequence[Row]) -> list[str]:
     return [f"**{name}**: {len(rows)} tasks: {counted}. Geometric means: {'; '.join(means) or 'none'}. {curve}.", ""]
 
 
+def group_of(row: Row) -> str:
+    """Returns what a row is summed up under."""
+    return row.group or f"level {row.level}"
+
+
+def claims(rows: Sequence[Row]) -> list[str]:
+    """Returns how many claims of solutions hold, at what speedup, and what the others fell by, most often first."""
+    judged = [row for row in rows if row.outcome]
+    if not judged:
+        return []
+    passed = [row for row in judged if row.outcome == "passed"]
+    both = [(row.claimed, row.eager) for row in passed if row.claimed and row.eager]
+    hold = sum(1 for claimed, honest in both if honest >= KEPT * claimed)
+    claimed, honest = (geometric_mean([pair[i] for pair in both]) for i in (0, 1))
+    said = f"{len(judged)} solutions were judged, {len(passed)} passed"
+    if claimed is not None and honest is not None:
+        said += f"; of {len(both)} with a claim {hold} reach {100 * KEPT:.0f} % of it, and their geometric mean is "
+        said += f"{honest:.2f}x against eager, {claimed:.2f}x claimed"
+    parts = ["## Solutions", "", f"{said}.", ""]
+    for outcome, number in Counter(row.outcome for row in judged if row.outcome != "passed").most_common():
+        tasks = ", ".join(f"`{row.task}`" for row in judged if row.outcome == outcome)
+        parts.append(f"- {number} x {outcome}: {tasks}")
+    return [*parts, ""]
+
+
 def line(row: Row) -> str:
     """Returns a row of the table."""
 
@@ -81,7 +109,8 @@ def line(row: Row) -> str:
 
     interval = f"{row.low:.2f} to {row.high:.2f}" if row.low is not None and row.high is not None else ""
     baseline = f"{times(row.best)} {row.baseline}" if row.best is not None else ""
-    claim = f" (claimed {row.claimed:.2f}x)" if row.claimed is not None else ""
+    told = [(row.claimed, "claimed"), (row.published, "published")]
+    claim = "".join(f" ({word} {number:.2f}x)" for number, word in told if number is not None)
     why = row.why.replace("|", "\\|")[:160]
     cells = (row.task, row.state, times(row.eager) + claim, baseline, interval, row.template, f"{row.seconds:.0f}", why)
     return f"| {' | '.join(cells)} |"

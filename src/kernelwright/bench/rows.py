@@ -48,6 +48,14 @@ class Row:
     """Sizes were shrunk to at most this; 0 for the published ones."""
     claimed: float | None = None
     """What the author of a solution claims."""
+    published: float | None = None
+    """What the benchmark's authors publish for their best kernel, on their machine."""
+    group: str = ""
+    """What this is summed up under; empty for the level."""
+    outcome: str = ""
+    """Of a solution: `passed`, the check that it failed, or how it ended."""
+    key: str = ""
+    """Of what was run and how: only a row of the same key is taken for the result of the same command."""
     evaluation: bool = False
     seconds: float = 0.0
 

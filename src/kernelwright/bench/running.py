@@ -5,6 +5,7 @@ Not here: which tasks there are (tasks.py), and the page about them (page.py).
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright import api, capture, environment
-from kernelwright.bench import rows, shrinking
+from kernelwright.bench import rows, shrinking, solutions
 from kernelwright.bench.rows import Row, State
 from kernelwright.bench.tasks import Task
 from kernelwright.errors import KernelwrightError, SourceError, UserError
@@ -61,7 +62,8 @@ def run(
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RESULTS
-    known = {row.task: row for row in rows.read(path) if row.device == settings.device and row.state != "failed"}
+    keys = {task.name: key_of(task, settings) for task in tasks}
+    known = {r.task: r for r in rows.read(path) if r.state != "failed" and r.key == keys.get(r.task)}
     missing = [task for task in tasks if task.name not in known]
     start_s = time.monotonic()
     for done, row in enumerate(_every(missing, folder, settings, workers), 1):
@@ -71,6 +73,12 @@ def run(
             left_s = (time.monotonic() - start_s) / done * (len(missing) - done)
             on_row(row, len(tasks) - len(missing) + done, len(tasks), left_s)
     return tuple(known[task.name] for task in tasks if task.name in known)
+
+
+def key_of(task: Task, settings: Settings) -> str:
+    """Returns a digest of a task's texts and of how it is run."""
+    files = [Path(name).read_bytes() for name in (task.path, task.solution) if name and Path(name).is_file()]
+    return hashlib.sha256(repr((task.gradients, settings, files)).encode()).hexdigest()[:16]
 
 
 def _every(tasks: list[Task], folder: Path, settings: Settings, workers: int) -> Iterator[Row]:
@@ -90,47 +98,58 @@ def _every(tasks: list[Task], folder: Path, settings: Settings, workers: int) ->
 
 def one(task: Task, folder: Path, settings: Settings) -> Row:
     """Returns what becomes of one task; whatever goes wrong is a row."""
-    start_s = time.monotonic()
+    start_s, key = time.monotonic(), key_of(task, settings)
 
     def row(state: State, why: str, /, **more: Any) -> Row:
         return Row(
             task=task.name, level=task.level, device=settings.device, state=state, why=" ".join(why.split()),
-            claimed=task.claimed, seconds=round(time.monotonic() - start_s, 1), **more,
+            claimed=task.claimed, published=task.published, group=task.group, key=key,
+            seconds=round(time.monotonic() - start_s, 1), **more,
         )  # fmt: skip
 
     home = folder / "tasks" / task.name
     try:
+        if why := _refusal(task, settings):
+            return row("unusable", why)
         source, captured, evaluation, cap = usable(task, home, settings)
     except UserError as error:
         return row("unusable", str(error))
-    except KernelwrightError as error:
-        return row("failed", str(error))
+    except Exception as error:  # noqa: BLE001  (one task must not end the run)
+        return row("failed", _told(error))
     about: dict[str, Any] = {"evaluation": evaluation, "cap": cap}
     try:
-        weak = weaknesses(source, evaluation=evaluation) if settings.admit and settings.device == "cpu" else ()
-        about["weak"] = weak
+        admits = settings.admit and settings.device == "cpu" and not task.gradients
+        about["weak"] = weaknesses(source, evaluation=evaluation) if admits else ()
+        more: dict[str, Any] = {
+            "evaluation": evaluation,
+            "gradients": task.gradients,
+            "device": settings.device,
+            "out": home,
+        }
         if task.solution:
-            record = api.judge_kernel(
-                source, task.solution, evaluation=evaluation, policy=settings.policy, out=home,
-                device=settings.device if settings.device == "cuda" else "",
-            )  # fmt: skip
-            return row(*of_record(record), template="solution", **about, **speedups(record))
-        result = api.optimize(
-            source,
-            evaluation=evaluation,
-            device=settings.device,
-            budget_s=settings.budget_s,
-            out=home,
-            seed=settings.seed,
-        )
+            record = api.judge_kernel(source, task.solution, policy=settings.policy, **more)
+            about |= {"template": "solution", "outcome": outcome_name(record), **speedups(record)}
+            return row(*of_record(record), **about)
+        result = api.optimize(source, budget_s=settings.budget_s, seed=settings.seed, **more)
         if result.stopped == "interrupted":
             # An unfinished search is no result: the same command goes on with this task.
             raise KeyboardInterrupt
         return row(*of_result(result), **about, **gains(result, captured))
     except UserError as error:
         return row("unusable", str(error), **about)
-    except KernelwrightError as error:
-        return row("failed", str(error), **about)
+    except Exception as error:  # noqa: BLE001  (one task must not end the run)
+        return row("failed", _told(error), **about)
+
+
+def _refusal(task: Task, settings: Settings) -> str:
+    if task.refused or not task.solution:
+        return task.refused
+    path = Path(task.solution)
+    return solutions.refusal(path.read_text(encoding="utf-8", errors="replace"), settings.device)
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, KernelwrightError) else f"{type(error).__name__}: {error}"
 
 
 def usable(task: Task, home: Path, settings: Settings) -> tuple[str, Capture, bool, int]:

@@ -83,7 +83,10 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     again = load_problem(problem)
     other_draw = _changed(problem.inputs, arguments, second) if once else again.make_inputs(second)
     purity.check_reload(reference, again, module, arguments=arguments, outputs=outputs)
-    purity.check_shapes(again, outputs, other_draw)
+    fresh = again if once else load_problem(problem)  # one that was never called; it learns its plain arguments here
+    if not once:
+        fresh.make_inputs(second)
+    purity.check_other_draw(reference, fresh, module, outputs=outputs, arguments=other_draw)
     del other_draw
     if problem.axes:
         emit("running the reference at other sizes")

@@ -19,11 +19,11 @@ from kernelwright.capture import checks, names, tracing
 from kernelwright.capture.purity import same_bits
 from kernelwright.errors import SourceError, words_of
 from kernelwright.graph import Graph
-from kernelwright.reference_program import Reference, load_problem, state_of
+from kernelwright.reference_program import NoGradient, Reference, load_problem, state_of
 from kernelwright.types import Problem, TensorSpec, replace
 
 ALL = "*"
-"""Stands for every floating input and parameter."""
+"""Stands for every floating input and parameter that an output depends on."""
 
 
 def complete(problem: Problem, labels: Sequence[str]) -> Problem:
@@ -42,6 +42,15 @@ def complete(problem: Problem, labels: Sequence[str]) -> Problem:
     floats = [spec for spec in problem.outputs if "float" in spec.dtype]
     if not floats:
         raise SourceError("no output is floating, so that there is no gradient", "leave out --gradients")
+    try:
+        return _checked(problem, wanted, floats)
+    except NoGradient as error:
+        if problem.gradients != (ALL,) or len(error.places) == len(wanted):
+            raise
+        return _checked(problem, tuple(s for i, s in enumerate(wanted) if i not in error.places), floats)
+
+
+def _checked(problem: Problem, wanted: Sequence[TensorSpec], floats: Sequence[TensorSpec]) -> Problem:
     taken = [spec.name for spec in problem.arguments]
     given = names.identifiers([f"grad_{spec.name}" for spec in floats], taken=taken)
     found = names.identifiers([f"grad_{spec.name}" for spec in wanted], taken=[*taken, *given])

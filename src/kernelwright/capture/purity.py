@@ -1,10 +1,10 @@
 """Whether a reference is a function of its inputs: nothing can be judged against one that is not.
 
-Covers: inputs and module state left alone; the same bits for the same inputs whatever the random
-generators hold, and for every load and construction with the same state; outputs whose shapes do
-not depend on values.
-Does not cover: references that are deterministic on two runs and not on a third, and dependence on
-time, files or environment that happens to agree.
+Covers: inputs and module state left alone, also where an operator in place happens to change no bit of this draw;
+the same bits for the same inputs whatever the random generators hold, and for every load and construction with the
+same state; nothing kept from a call for the next; outputs whose shapes do not depend on values.
+Does not cover: writes to an input's .data that happen to change no bit, references that are deterministic on
+two runs and not on a third, and dependence on time, files or environment that happens to agree.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def run_checked(
     """
     kept_inputs = tuple(t.clone() for t in arguments)
     kept_state = tuple((name, tensor.clone()) for name, tensor in state_of(module))
+    versions = [t._version for t in (*arguments, *(tensor for _, tensor in state_of(module)))]
     raw: list[object] = []
     hook = module.register_forward_hook(lambda _module, _arguments, result: raw.append(result))
     try:
@@ -44,8 +45,8 @@ def run_checked(
         hook.remove()
         if raw:
             _check_returned(raw[0])
-    _check_unchanged(arguments, kept_inputs, names)
-    _check_state(module, kept_state, evaluation=evaluation)
+    _check_unchanged(arguments, kept_inputs, names, versions=versions)
+    _check_state(module, kept_state, evaluation=evaluation, versions=versions[len(arguments) :])
     _check_repeats(reference, module, arguments, outputs, evaluation=evaluation)
     return outputs
 
@@ -84,22 +85,32 @@ def check_reload(
     raise SourceError(message, "make it an input (get_inputs), a parameter or a buffer")
 
 
-def check_shapes(reference: Reference, outputs: Tensors, arguments: Tensors) -> None:
-    """Refuses outputs whose shapes or dtypes depend on the inputs' values.
+def check_other_draw(
+    first: Reference, second: Reference, module: torch.nn.Module, *, outputs: Tensors, arguments: Tensors
+) -> None:
+    """Refuses outputs whose shapes or dtypes depend on the inputs' values, and references that keep an answer.
 
     Args:
-        reference: as loaded.
+        first: as loaded.
+        second: the same files, loaded again.
+        module: a construction of the first that was called before.
         outputs: what it gave on another draw.
         arguments: the tensors of this draw.
 
     Raises:
-        SourceError: with both forms.
+        SourceError: with both forms, or saying that a module that was called before gives other values than a new one.
     """
-    again = _run(reference, reference.make_module(SEEDS[0]), arguments, SEEDS[1])
+    fresh, given = second.make_module(SEEDS[0]), dict(state_of(module))
+    for name, tensor in state_of(fresh):
+        tensor.copy_(given[name])
+    again = _run(second, fresh, arguments, SEEDS[1])
     forms = [[f"{NAMES.get(t.dtype)}{list(t.shape)}" for t in each] for each in (outputs, again)]
     if forms[0] != forms[1]:
         message = f"the outputs are {', '.join(forms[0])} in one draw and {', '.join(forms[1])} in the next"
         raise SourceError(message, "give outputs whose shapes do not depend on the inputs' values")
+    if not _agree(_run(first, module, arguments, SEEDS[1]), again):
+        message = "the reference keeps something from one call for the next, so a call is not a function of its inputs"
+        raise SourceError(message, "compute it in every call, or once in __init__")
 
 
 def _run(reference: Reference, module: torch.nn.Module, arguments: Tensors, seed: int) -> Tensors:
@@ -132,16 +143,19 @@ def _kind(item: object) -> str:
     return f"a {type(item).__name__}"
 
 
-def _check_unchanged(tensors: Tensors, kept: Tensors, names: Sequence[str]) -> None:
-    for name, now, before in zip(names, tensors, kept, strict=True):
-        if not same_bits(now, before):
+def _check_unchanged(tensors: Tensors, kept: Tensors, names: Sequence[str], *, versions: Sequence[int]) -> None:
+    for name, now, before, version in zip(names, tensors, kept, versions, strict=False):
+        # A version counts operators in place: relu_ changes no bit of a draw that is not negative.
+        if now._version != version or not same_bits(now, before):
             raise SourceError(f"the reference changes its input {name} in place", f"begin with {name} = {name}.clone()")
 
 
-def _check_state(module: torch.nn.Module, kept: Sequence[tuple[str, torch.Tensor]], *, evaluation: bool) -> None:
+def _check_state(
+    module: torch.nn.Module, kept: Sequence[tuple[str, torch.Tensor]], *, evaluation: bool, versions: Sequence[int]
+) -> None:
     now = dict(state_of(module))
-    for name, before in kept:
-        if name not in now or not same_bits(now[name], before):
+    for (name, before), version in zip(kept, versions, strict=True):
+        if name not in now or now[name]._version != version or not same_bits(now[name], before):
             owner = module.get_submodule(name.rpartition(".")[0])
             where = f" ({type(owner).__name__})" if owner is not module else ""
             fix = "keep the state out of forward" if evaluation else "try --eval, which leaves running statistics alone"

@@ -154,10 +154,10 @@ def _check_contract(tree: ast.Module, path: Path, inputs: tuple[str, ...]) -> No
     modules = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     if modules and not functions:
         fix = f"name the module Model (such as `Model = {modules[0]}`) and add get_inputs and get_init_inputs"
-        raise SourceError(f"{path} defines no Model; it defines {', '.join(modules[:8])}", fix)
+        raise SourceError(f"{path} defines no Model; it defines {', '.join(modules)}", fix)
     candidates = [name for name in functions if name not in CONTRACT]
     if candidates:
-        listed = ", ".join((candidates + modules)[:8])
+        listed = ", ".join(candidates + modules)
         fix = f'name a function: {path}:{candidates[0]} --input "{EXAMPLE_SPEC}"'
         raise SourceError(f"{path} defines no Model; it defines {listed}", fix)
     raise SourceError(f"{path} defines no Model and no function", FORMS)
@@ -190,7 +190,7 @@ def _find_function(tree: ast.Module, name: str, path: Path) -> ast.FunctionDef:
     if name in _bound(tree):
         raise SourceError(f"{name} is not defined with `def` in {path}", "name the file that defines it")
     close = difflib.get_close_matches(name, functions, n=1)
-    listed = f"it defines {', '.join(list(functions)[:8])}" if functions else "the file defines none"
+    listed = f"it defines {', '.join(functions)}" if functions else "the file defines none"
     fix = f"did you mean {path}:{close[0]}?" if close else listed
     raise SourceError(f"{path} has no function {name!r}", fix)
 

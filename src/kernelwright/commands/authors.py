@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kernelwright import llm
 from kernelwright.commands.options import Seconds
 from kernelwright.errors import UserError
-from kernelwright.llm.prices import FREE, Price, parsed_prices, price_of
-from kernelwright.llm.prompts import GUIDED
-from kernelwright.run.authoring import Authors, Budget
-from kernelwright.run.authoring.writing import MAX_TOKENS, Writing
+
+if TYPE_CHECKING:
+    from kernelwright.llm import Model
+    from kernelwright.llm.prices import Price
+    from kernelwright.run.authoring import Authors
 
 USUAL_USD = 5.0
 """What models that cost money may cost where the user does not say."""
 LANGUAGES = {"cpu": "cpp", "cuda": "cuda"}
+GUIDED = ("cpp", "cuda", "triton")
+MAX_TOKENS = 16_000
+"""What llm.prompts and run.authoring say too, here so that help need not load them."""
 
 
 def author_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -77,11 +80,16 @@ def authors_of(given: dict[str, Any], device: str) -> Authors | None:
     Raises:
         UserError: a model is not known, its key is missing, or a limit of money cannot be held without its price.
     """
-    models: list[llm.Model] = [llm.model_of(name) for name in given["models"]]
+    if not given["models"] and not given["author_command"]:
+        return None
+    from kernelwright import llm
+    from kernelwright.llm.prices import FREE, parsed_prices
+    from kernelwright.run.authoring import Authors, Budget
+    from kernelwright.run.authoring.writing import Writing
+
+    models: list[Model] = [llm.model_of(name) for name in given["models"]]
     if given["author_command"]:
         models.append(llm.Command(given["author_command"]))
-    if not models:
-        return None
     reviewer = given["reviewer"] or ""
     if reviewer and reviewer not in (model.name for model in models):
         raise UserError(f"{reviewer} reviews, and is no --model", f"add --model {reviewer}: it may write as well")
@@ -101,7 +109,9 @@ def authors_of(given: dict[str, Any], device: str) -> Authors | None:
     )  # fmt: skip
 
 
-def _prices(models: list[llm.Model], given: dict[str, Price]) -> dict[str, Price]:
+def _prices(models: list[Model], given: dict[str, Price]) -> dict[str, Price]:
+    from kernelwright.llm.prices import price_of
+
     found = {}
     for model in models:
         price = price_of(model.name, given, local=model.local)

@@ -16,6 +16,10 @@ from rich.console import Console
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 MOST_SEED = (1 << 63) - 1
 """The largest number that a store can hold."""
+DEVICES = ("cpu", "cuda")
+JUDGED_ON = (*DEVICES, "emulated")
+EFFORTS = ("measure", "report", "screen")
+"""What `api` and the judge's policies say too, here so that help and a first line need not load them."""
 PIPE_WIDTH = 140
 """Columns of what is printed into a pipe or a file, where no terminal gives its own."""
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from kernelwright.errors import KernelwrightError, WorkerDied
 from kernelwright.judge import conditions
 from kernelwright.judge.policies import FAMILIES
-from kernelwright.process import Worker
+from kernelwright.process import DeadlineExceeded, Worker
 from kernelwright.types import Problem, replace, value
 
 WORKER = "kernelwright.judge.worker"
@@ -96,6 +96,9 @@ def admit(
     """
     try:
         found = worker.request("admit", problem=problem, families=families, deadline_s=deadline_s, on_event=on_event)
+    except DeadlineExceeded:
+        said = f"trying answers took longer than {deadline_s:g} s: raise --deadline, or make its sizes smaller"
+        return refused(problem.name, said)
     except (WorkerDied, KernelwrightError) as error:
         return refused(problem.name, error.message)
     nulls = tuple(Null(output=o, answer=a, caught_by=c) for o, a, c in found["nulls"])

@@ -13,7 +13,7 @@ from kernelwright.graph import Arg, Constant, Graph, Node, Ref, ResultSpec
 from kernelwright.rewrites.cost import Rates, node_ns
 from kernelwright.rewrites.egraph import EArg, EGraph, ENode, Id
 
-MOST_STEPS = 100_000
+MOST_STEPS = 1_000_000
 """Calls that are walked over while changes are tried; each trial walks the program once."""
 LEAVES = ("input", "constant")
 
@@ -113,11 +113,13 @@ class Extractor:
         steps, changed = 0, True
         while changed:
             changed = False
-            for item, chosen in reversed(self.order(choice) or []):
+            order = self.order(choice) or []
+            walked = len(order)
+            for item, chosen in reversed(order):
                 for option in self.options[item] if choice[item] is chosen else ():
-                    if option is choice[item] or steps >= MOST_STEPS:
+                    if option is choice[item] or steps >= MOST_STEPS or _cannot_help(option, choice[item]):
                         continue
-                    steps += len(choice)
+                    steps += walked
                     before, choice[item] = choice[item], option
                     new = self.cost(choice)
                     if new is not None and new < cost * (1.0 - 1e-9):
@@ -125,6 +127,12 @@ class Extractor:
                     else:
                         choice[item] = before
         return choice, cost
+
+
+def _cannot_help(option: Option, chosen: Option) -> bool:
+    """Returns whether a call costs no less than the chosen one and needs all that this needs: nothing falls away."""
+    alone = option.node.index == chosen.node.index == 0  # a further result of a call that is paid already is free
+    return alone and option.cost_ns >= chosen.cost_ns and set(chosen.operands) <= set(option.operands)
 
 
 def program(

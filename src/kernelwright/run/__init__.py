@@ -142,6 +142,9 @@ def optimize(
     session = Session(capture.problem, target, store=store, policies=parts.policies, on_event=on_event)
     templates, refusals = _templates(capture, target, parts)
     session.say("start", f"{capture.problem.name}: {amount(len(templates), 'template')}, seed {run.seed}")
+    if not templates and authors is None:
+        why = refusals[0].text if refusals else "no expert knows it"
+        session.say("stage", f"no kernel can be proposed: {why}; timing the baselines while the budget lasts")
     work = _Optimisation(session, parts, templates, budget_s=budget_s, seed=run.seed)
     if authors is not None:
         work.employ(authors, store, run)
@@ -204,6 +207,8 @@ class _Optimisation:
         self._best: Candidate | None = None
         self._report: Record | None = None
         self._baselines: tuple[Measurement, ...] = ()
+        self._untimed: tuple[str, ...] = ()
+        """Baselines that the budget left no time for."""
 
     def employ(self, authors: Authors, store: Store, run: Run) -> None:
         """Has kernels written by authors as well."""
@@ -277,10 +282,22 @@ class _Optimisation:
                     self._best, self._report = candidate, record
                     return
         session.say("stage", "no kernel to report; timing the baselines")
+        self._time_baselines(judge)
+
+    def _time_baselines(self, judge: Judging) -> None:
+        """Times the baselines alone: all where kernels were tried, else those that can be compiled in the budget."""
+        names, ready = self._parts.report.baselines, list[str]()
         # Nothing is checked, so one family of inputs will do.
-        alone = replace(parts.report, name="baselines", families=parts.report.families[:1], draws=1)
-        session.prepare(judge, alone)
-        self._baselines = judge.baselines(alone)
+        alone = replace(self._parts.report, families=self._parts.report.families[:1], draws=1)
+        start_s = time.monotonic()
+        for name in names:
+            late = time.monotonic() - start_s >= self._budget_s
+            if ready and late and not self._templates and self._staff is None:
+                break
+            self._session.prepare(judge, replace(alone, name=f"baseline {name}", baselines=(name,)))
+            ready.append(name)
+        self._untimed = names[len(ready) :]
+        self._baselines = judge.baselines(replace(alone, name="baselines", baselines=tuple(ready)))
 
     def _finalists(self) -> tuple[Candidate, ...]:
         """Returns the fastest measured candidates, and screened ones where too few were measured."""
@@ -335,7 +352,13 @@ class _Optimisation:
             found=session.found,
             stopped=self._stopped,
             seconds=session.elapsed_s,
-            notes=notes + _origin_of(self._best) + _notes_of(self._report) + self._notes_of_authors(rows),
+            notes=(
+                *notes,
+                *_origin_of(self._best),
+                *_notes_of(self._report),
+                *self._notes_of_authors(rows),
+                *(f"the budget left no time for the baseline {name}" for name in self._untimed),
+            ),
             spending=self._staff.ledger.spending if self._staff else None,
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from kernelwright import capture
 from kernelwright.errors import KernelwrightError, UserError
+from kernelwright.graph import Capture
 from kernelwright.judge import admission
 from kernelwright.judge.admission import Admission
 from kernelwright.process import Worker
@@ -57,24 +58,31 @@ class Admissions:
         self._judge: Worker | None = None
 
     def admit(self, source: str, *, on_event: Callable[[str], None] | None = None) -> Admission:
-        """Returns whether null candidates fail on one source (a file, or a built-in's name)."""
-        if self._capture is None or not self._capture.alive:
-            self._close(self._capture)
-            self._capture = Worker(capture.MODULE)
+        """Returns whether null candidates fail on one source (a file, or a built-in's name).
+
+        One that is no function of its inputs but in evaluation mode is tried in that.
+        """
         try:
-            captured = capture.load(
-                source,
-                evaluation=self._evaluation,
-                worker=self._capture,
-                on_event=on_event,
-                deadline_s=self._deadline_s,
-            )
+            captured = self._captured(source, self._evaluation, on_event)
         except KernelwrightError as error:
-            return admission.refused(Path(source).stem, error.message)
+            if self._evaluation or "--eval" not in str(error):
+                return admission.refused(Path(source).stem, error.message)
+            try:
+                captured = self._captured(source, True, on_event)
+            except KernelwrightError:
+                return admission.refused(Path(source).stem, error.message)
         if self._judge is None or not self._judge.alive:
             self._close(self._judge)
             self._judge = admission.start_worker(self._threads)
         return admission.admit(captured.problem, self._judge, deadline_s=self._deadline_s, on_event=on_event)
+
+    def _captured(self, source: str, evaluation: bool, on_event: Callable[[str], None] | None) -> Capture:
+        if self._capture is None or not self._capture.alive:
+            self._close(self._capture)
+            self._capture = Worker(capture.MODULE)
+        return capture.load(
+            source, evaluation=evaluation, worker=self._capture, on_event=on_event, deadline_s=self._deadline_s
+        )
 
     def every(
         self, sources: tuple[str, ...], *, on_event: Callable[[str], None] | None = None
