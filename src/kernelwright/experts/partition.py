@@ -19,6 +19,7 @@ from kernelwright.graph import Arg, Graph, Node, Ref, ResultSpec
 from kernelwright.types import Problem, TensorSpec, replace
 
 PRODUCTS = frozenset(f"aten.{n}.default" for n in ("mm", "bmm", "addmm", "baddbmm", "convolution"))
+SINGLE = frozenset({"float32"})
 THIN = 1
 """Products with no more rows or columns than this are sums over rows: loop nests stream them better."""
 LONGEST_TAIL = 24
@@ -47,26 +48,29 @@ class Partition:
     """The buffer that holds a node's result, for those that are held."""
 
 
-def cut(problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset()) -> Partition:
+def cut(
+    problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset(), dtypes: frozenset[str] = SINGLE
+) -> Partition:
     """Returns a graph's steps.
 
     Args:
         problem: whose tensors the graph reads.
         graph: what is computed; products in it may be of any number.
         held: nodes whose results have to lie in memory, for a look at them.
+        dtypes: of which products can be steps.
 
     Raises:
         Unreadable: names the operator that no step can do.
     """
-    return _Cutter(problem, graph, held).run()
+    return _Cutter(problem, graph, held, dtypes).run()
 
 
-def is_product(node: Node, wiring: Wiring) -> bool:
+def is_product(node: Node, dtypes: frozenset[str]) -> bool:
     """Returns whether a node becomes a product step: a thin one is left to loops."""
     if node.op not in PRODUCTS:
         return False
     result = node.results[0]
-    if result is None or result.dtype != "float32":
+    if result is None or result.dtype not in dtypes:
         raise Unreadable(node.op, f"no expert for {node.op} of {result.dtype if result else 'no tensor'}")
     if node.op.startswith("aten.convolution"):
         return True
@@ -76,10 +80,10 @@ def is_product(node: Node, wiring: Wiring) -> bool:
 class _Cutter:
     """One call of `cut`."""
 
-    def __init__(self, problem: Problem, graph: Graph, held: frozenset[str]) -> None:
+    def __init__(self, problem: Problem, graph: Graph, held: frozenset[str], dtypes: frozenset[str]) -> None:
         self.problem, self.graph, self.held = problem, graph, held
         self.wiring = Wiring(problem, graph)
-        self.products = {n.name for n in graph.nodes if is_product(n, self.wiring)}
+        self.products = {n.name for n in graph.nodes if is_product(n, dtypes)}
         self.stage: dict[str, int] = {}
         self.partition = Partition(parts=[])
         self.absorbed: dict[str, str] = {}
@@ -419,7 +423,9 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
             joined = None if spread is None else reshape(spread, shape)
             if joined is None:
                 raise Unreadable(node.op, f"no expert for {node.op} with such a bias")
-            result = Operation(code="({0} + {1})", operands=(core, Leaf(view=joined, dtype="float32")), dtype="float32")
+            result = Operation(
+                code="({0} + {1})", operands=(core, Leaf(view=joined, dtype=spec_of(node).dtype)), dtype="float32"
+            )
     elif node.op in ("aten.addmm.default", "aten.baddbmm.default"):
         given = node.argument("self")
         assert isinstance(given, Ref)
@@ -429,7 +435,7 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
         joined = None if spread is None else reshape(spread, shape)
         if joined is None:
             raise Unreadable(node.op, f"no expert for {node.op} with such an addend")
-        addend: Expression = Leaf(view=joined, dtype="float32")
+        addend: Expression = Leaf(view=joined, dtype=spec_of(node).dtype)
         for key in ("alpha", "beta"):
             factor = node.argument(key)
             assert isinstance(factor, int | float)

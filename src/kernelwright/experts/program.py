@@ -18,7 +18,7 @@ from kernelwright.experts import tensors as t
 from kernelwright.experts.emit import Settings, buffer_type
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.kernel import CTYPES, pointer
-from kernelwright.experts.partition import PRODUCTS, LoopStep, Partition, cut
+from kernelwright.experts.partition import PRODUCTS, SINGLE, LoopStep, Partition, cut
 from kernelwright.experts.products import (
     Blocks,
     Product,
@@ -96,14 +96,16 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     return written if isinstance(written, Refusal) and any(node.op in PRODUCTS for node in graph.nodes) else None
 
 
-def program_of(problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset()) -> Program | Refusal:
-    """Returns a graph's parts, or a refusal that names what cannot be done."""
+def program_of(
+    problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset(), dtypes: frozenset[str] = SINGLE
+) -> Program | Refusal:
+    """Returns a graph's parts, or a refusal that names what cannot be done; `held` and `dtypes` as in `cut`."""
     unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
     if unknown or any(0 in s.shape for s in problem.arguments):
         what = unknown[0] if unknown else "empty tensors"
         return Refusal(subject=what, reason=f"no expert for tensors of {what}")
     try:
-        partition = cut(problem, graph, held=held)
+        partition = cut(problem, graph, held=held, dtypes=dtypes)
     except Unreadable as fault:
         return Refusal(subject=fault.subject, reason=fault.reason)
     parts: list[Product | list[list[Loops]]] = []

@@ -10,8 +10,8 @@ from importlib import metadata
 from math import prod
 
 from kernelwright.experts.frame import Loops
-from kernelwright.experts.gpu.cuda import BINDINGS
 from kernelwright.experts.gpu.kernel import SIZES
+from kernelwright.experts.gpu.printer import BINDINGS
 from kernelwright.experts.gpu.tile_kernel import Settings, TileWriter
 from kernelwright.experts.gpu.tile_printer import LARGEST_TABLE, Dialect, buffer_name, expressions_of
 from kernelwright.experts.loops import buffers_of, nests_of
