@@ -83,7 +83,10 @@ struct Tile {
   float held[EACH][STEP];
 
   __device__ __forceinline__ static bool place(int u, int& line, int& k) {
-    const int i = u * THREADS + int(threadIdx.x), side = i % ACROSS * STEP, other = i / ACROSS;
+    const unsigned me = threadIdx.x, i = u * THREADS + me;
+    const bool even = THREADS % ACROSS == 0;  // then every piece of a thread is at one place along the row
+    const int side = int(even ? me % ACROSS : i % ACROSS) * STEP;
+    const int other = int(even ? u * (THREADS / ACROSS) + me / ACROSS : i / ACROSS);
     line = Operand::ALONG_K ? other : side, k = Operand::ALONG_K ? side : other;
     return ALL % THREADS == 0 || i < ALL;
   }
@@ -182,21 +185,12 @@ __device__ __forceinline__ void tensor_product(const Left& left, const Right& ri
     lay_down<Kind, S::PARTS>(b, b_at);
     __syncthreads();  // this buffer is full, and all have read the other one
     if (k + S::BK < k1) a.fetch(left, m0, k + S::BK), b.fetch(right, n0, k + S::BK);
-#pragma unroll
+    // Steps one after the other where fragments are many: side by side they do not fit into registers.
+#pragma unroll(S::PARTS == 1 ? S::BK / 16 : 1)
     for (int inner = 0; inner < S::BK; inner += 16) {
-      unsigned x[S::PARTS][MI][4], y[S::PARTS][NI][2];
+      unsigned y[S::PARTS][NI][2];
 #pragma unroll
-      for (int part = 0; part < S::PARTS; ++part) {
-#pragma unroll
-        for (int i = 0; i < MI; ++i) {
-          const int m = warp_m + i * 16;
-          if constexpr (Left::ALONG_K)
-            kernelwright::ldmatrix4(x[part][i], kernelwright::shared_address(
-                a_at + part * LEFT + piece_at<S::BK>(m + lane % 16, inner / 8 + lane / 16)));
-          else
-            kernelwright::ldmatrix4_transposed(x[part][i], kernelwright::shared_address(
-                a_at + part * LEFT + piece_at<S::BM>(inner + lane / 16 * 8 + lane % 8, m / 8 + lane / 8 % 2)));
-        }
+      for (int part = 0; part < S::PARTS; ++part)
 #pragma unroll
         for (int j = 0; j < NI; j += 2) {
           const int n = warp_n + j * 8;
@@ -209,24 +203,34 @@ __device__ __forceinline__ void tensor_product(const Left& left, const Right& ri
                 b_at + part * RIGHT + piece_at<S::BN>(inner + lane % 16, n / 8 + lane / 16)));
           y[part][j][0] = four[0], y[part][j][1] = four[1], y[part][j + 1][0] = four[2], y[part][j + 1][1] = four[3];
         }
-      }
 #pragma unroll
-      for (int i = 0; i < MI; ++i)
+      for (int i = 0; i < MI; ++i) {
+        const int m = warp_m + i * 16;
+        unsigned x[S::PARTS][4];
+#pragma unroll
+        for (int part = 0; part < S::PARTS; ++part)
+          if constexpr (Left::ALONG_K)
+            kernelwright::ldmatrix4(x[part], kernelwright::shared_address(
+                a_at + part * LEFT + piece_at<S::BK>(m + lane % 16, inner / 8 + lane / 16)));
+          else
+            kernelwright::ldmatrix4_transposed(x[part], kernelwright::shared_address(
+                a_at + part * LEFT + piece_at<S::BM>(inner + lane / 16 * 8 + lane % 8, m / 8 + lane / 8 % 2)));
 #pragma unroll
         for (int j = 0; j < NI; ++j) {
           if constexpr (S::PARTS == 1) {
-            kernelwright::mma(Kind{}, sums[i][j], x[0][i], y[0][j][0], y[0][j][1]);
+            kernelwright::mma(Kind{}, sums[i][j], x[0], y[0][j][0], y[0][j][1]);
           } else {
             float step[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
             for (int order = S::PARTS - 1; order >= 0; --order)  // the smallest first
 #pragma unroll
               for (int p = 0; p <= order; ++p)
-                kernelwright::mma(Kind{}, step, x[p][i], y[order - p][j][0], y[order - p][j][1]);
+                kernelwright::mma(Kind{}, step, x[p], y[order - p][j][0], y[order - p][j][1]);
 #pragma unroll
             for (int e = 0; e < 4; ++e) sums[i][j][e] += step[e];
           }
         }
+      }
     }
   }
   const auto where = [&](int number, int& row, int& column) {

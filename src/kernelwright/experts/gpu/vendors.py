@@ -197,6 +197,7 @@ def embedded(made: Candidate, prefix: str, names: dict[str, str], printer: Print
         body = re.sub(rf"\b{symbol}\b", f"{prefix}_{symbol}", body)
     undone = "".join(f"#undef {name}\n" for name in dict.fromkeys(DEFINED.findall(body)))
     heads = "".join(f"#include <{name}>\n" for name in outside)
+    shown = "".join(f"using {prefix}_space::{prefix}_{symbol};\n" for symbol in sorted(symbols))
     inner = [w.name for w in made.plan.workspaces] + [m.name for m in made.plan.tensor_maps]
     own = {name: f"{prefix}_{name}" for name in inner}
 
@@ -207,7 +208,7 @@ def embedded(made: Candidate, prefix: str, names: dict[str, str], printer: Print
         return replace(binding, name=own.get(binding.name, binding.name)) if binding.kind != "scalar" else binding
 
     return Embedded(
-        text=f"{heads}namespace {prefix}_space {{\n{body}}}\n{undone}",
+        text=f"{heads}namespace {prefix}_space {{\n{body}}}\n{shown}{undone}",
         steps=tuple(
             replace(step, symbol=f"{prefix}_{step.symbol}", arguments=tuple(map(rebound, step.arguments)))
             for step in made.plan.steps
