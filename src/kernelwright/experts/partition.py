@@ -91,6 +91,8 @@ class _Cutter:
         self.last: dict[str, str] = {}
         """The last node of each product's tail."""
         self.tails: dict[str, Expression] = {}
+        self.needed: dict[str, list[Ref]] = {}
+        """What `_needs` has found, for each node."""
         self.final = 0
         """The last stage, behind all products."""
         self.done: set[str] = set()
@@ -218,10 +220,14 @@ class _Cutter:
 
     def _needs(self, node: Node) -> list[Ref]:
         """Returns what has to lie in memory for a node of another step."""
-        if node.name in self.products:
-            found = [operand_ref(self, ref) for ref in refs(node)]
-            return found + [Ref(name=leaf) for leaf in self._tail_bases(node.name)]
-        return [] if node.name in self.absorbed else list(refs(node))
+        if node.name not in self.needed:
+            if node.name in self.products:
+                found = [operand_ref(self, ref, node) for ref in refs(node)]
+                found += [Ref(name=leaf) for leaf in self._tail_bases(node.name)]
+            else:
+                found = [] if node.name in self.absorbed else list(refs(node))
+            self.needed[node.name] = found
+        return self.needed[node.name]
 
     def _tail_bases(self, product: str) -> list[str]:
         return [leaf.view.base for leaf in leaves(self.tails[product]) if leaf.view.base in self.wiring.nodes]
@@ -316,7 +322,7 @@ class _Cutter:
         """Returns an operand as a strided view of a buffer."""
         given = node.argument(name)
         assert isinstance(given, Ref)
-        stored = operand_ref(self, given)
+        stored = operand_ref(self, given, node)
         view = view_from(self.wiring, given, stored)
         assert view is not None
         return replace(view, base=self._home(stored))
@@ -348,8 +354,8 @@ def matrix_shape(node: Node) -> tuple[int, int, int]:
     return prod(shape[:-2]), shape[-2], shape[-1]
 
 
-def operand_ref(cutter: _Cutter, ref: Ref) -> Ref:
-    """Returns the tensor that must lie in memory for an operand: what it is a strided view of, or itself."""
+def operand_ref(cutter: _Cutter, ref: Ref, product: Node) -> Ref:
+    """Returns the tensor that must lie in memory for a product's operand: what it is a strided view of, or itself."""
     current = ref
     while (node := cutter.wiring.nodes.get(current.name)) is not None and node.op in VIEW_OPS:
         below = node.argument("self")
@@ -357,7 +363,10 @@ def operand_ref(cutter: _Cutter, ref: Ref) -> Ref:
             break
         current = below
     view = view_from(cutter.wiring, ref, current)
-    return current if view is not None and usable(view) else ref
+    windows = product.op.startswith("aten.convolution") and ref != product.argument("bias")
+    if view is None or not usable(view) or (windows and not view.contiguous):
+        return ref
+    return current
 
 
 def view_from(wiring: Wiring, ref: Ref, stored: Ref) -> View | None:
@@ -415,7 +424,7 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
     if node.op.startswith("aten.convolution"):
         given = node.argument("bias")
         if isinstance(given, Ref):
-            stored = operand_ref(cutter, given)
+            stored = operand_ref(cutter, given, node)
             view = view_from(cutter.wiring, given, stored)
             across = None if view is None else reshape(view, (1, shape[0] // spec_of(node).shape[0], shape[1], 1))
             images = spec_of(node).shape[0]
@@ -429,7 +438,7 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
     elif node.op in ("aten.addmm.default", "aten.baddbmm.default"):
         given = node.argument("self")
         assert isinstance(given, Ref)
-        stored = operand_ref(cutter, given)
+        stored = operand_ref(cutter, given, node)
         view = view_from(cutter.wiring, given, stored)
         spread = None if view is None else expand(view, spec_of(node).shape)
         joined = None if spread is None else reshape(spread, shape)

@@ -3,18 +3,19 @@
 One product becomes one kernel, or two where its sums are shared between grids: the second one adds the shares up. What
 follows the product is done on the finished sum, by the same chain as on the CPU (experts/chain.py), on numbers
 instead of vectors. The images of a convolution lie side by side as columns, so that small ones fill tiles as well.
-Not here: which nodes become one product (experts/partition.py), and the other steps (program.py).
+Not here: operands (operands.py), which nodes become one product (experts/partition.py), other steps (program.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf, isinf, isnan, prod
+from math import inf, isinf, isnan
 
 from kernelwright.experts.chain import IOTA, Expression, Leaf, Lines, Literal, Unsupported
+from kernelwright.experts.gpu.operands import HALVES, Operands
 from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
-from kernelwright.experts.products import Matrix, Product, Windows
+from kernelwright.experts.products import Product
 from kernelwright.types import Binding, Launch, OptionValue, Parameter, Step, value
 
 MULTIPROCESSORS = 132
@@ -25,8 +26,8 @@ THREADS = 256
 MOST_SHARES = 32
 SHARED_LIMIT = 160 << 10
 SUMS_BUFFER = "kw_sums"
-HALVES = ("float16", "bfloat16")
-TILES = ("128x128", "64x64", "128x64", "64x128", "32x64")
+TILES = ("128x128", "128x64", "64x128", "64x64", "32x64")
+"""Rows and columns of a block's tile, the largest first."""
 WARPS = {"128x128": (2, 4), "64x64": (2, 2), "128x64": (4, 2), "64x128": (2, 4), "32x64": (2, 2)}
 SUMS = {"128x128": (8, 8), "64x64": (4, 8), "128x64": (8, 4), "64x128": (4, 8), "32x64": (4, 4)}
 """Of one thread, by multiply-adds."""
@@ -44,11 +45,22 @@ class Method:
     """Whether grids share long sums where there are few tiles."""
 
 
-def parameters(dtypes: set[str]) -> tuple[Parameter, ...]:
-    """Returns those choices, best guess first, for products of some dtypes."""
+def parameters(products: list[Product], dtypes: set[str]) -> tuple[Parameter, ...]:
+    """Returns those choices, best guess first, for products of some dtypes.
+
+    The first tile is the largest with which the largest product fills the device, and the smallest where none does.
+    """
     single = (Parameter(name="multiply", values=("six", "fma", "three")),) if "float32" in dtypes else ()
+    most = max(products, key=lambda p: p.flops)
+
+    def blocks(tile: str) -> int:
+        down, across = (int(side) for side in tile.split("x"))
+        # Images of a convolution are among the batches here, and one image's columns seldom end with a tile.
+        return -(-most.m // down) * -(-(most.batches * most.n) // across)
+
+    first = next((tile for tile in TILES if blocks(tile) >= MULTIPROCESSORS), TILES[-1])
     return (
-        Parameter(name="tile", values=TILES),
+        Parameter(name="tile", values=tuple(dict.fromkeys((first, *TILES)))),
         Parameter(name="depth", values=(32, 16)),
         *single,
         Parameter(name="share", values=(True, False)),
@@ -126,8 +138,8 @@ class Printer:
 
     def __post_init__(self) -> None:
         p = self.product
-        self.images = p.batches // self.groups if isinstance(p.right, Windows) else 1
-        self.columns = p.n * self.images
+        self.operands = Operands(p, self.dtypes, self.symbol)
+        self.groups, self.images, self.columns = self.operands.groups, self.operands.images, self.operands.columns
         self.dtype = self.dtypes[p.left.base]
         self.direct = p.m == 1 or p.k <= SHORT or (p.m < SHORT and p.k < 4 * SHORT)
         self.tensor = self.dtype in HALVES or (self.dtype == "float32" and self.method.multiply != "fma")
@@ -135,17 +147,11 @@ class Printer:
         if self.direct:
             self.bm, self.bn = 1, THREADS
 
-    @property
-    def groups(self) -> int:
-        """Groups of a convolution, or products of a batch."""
-        p = self.product
-        return p.left.batch[-1][0] if isinstance(p.right, Windows) else p.batches
-
     def made(self) -> Made:
         """Returns the product's kernels and steps."""
         shares = self.shares()
         made = Made()
-        text = [self.operand("Left"), self.operand("Right"), self.end("Done")]
+        text = [self.operands.operand("Left"), self.operands.operand("Right"), self.end("Done")]
         if shares > 1:
             text.append(self.raw_end())
             made.sums_bytes = 4 * shares * self.groups * self.product.m * self.columns
@@ -208,118 +214,6 @@ class Printer:
         """Returns how a kernel with one thread for each element is started."""
         total = self.groups * self.product.m * self.columns
         return Launch(grid=(-(-total // THREADS), 1, 1), block=(THREADS, 1, 1))
-
-    # ------------------------------------------------------------------------- operands
-
-    def operand(self, name: str) -> str:
-        """Returns the struct of an operand."""
-        p = self.product
-        side: Matrix | Windows = p.left if name == "Left" else p.right
-        lines = p.m if name == "Left" else self.columns
-        if isinstance(side, Windows):
-            step, along_k, body = self.windows(side)
-        else:
-            step, along_k, body = self.matrix(side, lines, left=name == "Left")
-        ctype = BUFFERS[self.dtypes[side.base]]
-        return "\n".join(
-            [
-                f"struct {self.symbol}_{name} {{",
-                f"    static constexpr int STEP = {step};",
-                f"    static constexpr bool ALONG_K = {str(along_k).lower()};",
-                f"    const {ctype}* __restrict__ at;",
-                *body,
-                "};",
-            ]
-        )
-
-    def matrix(self, m: Matrix, lines: int, *, left: bool) -> tuple[int, bool, list[str]]:
-        """Returns vector width, direction and functions of a strided matrix."""
-        line, k = (m.row, m.column) if left else (m.column, m.row)
-        along_k = k == 1 or line != 1
-        place = f"q / {m.inner} * {m.outer} + q % {m.inner} * {m.column}" if m.inner else f"q * {k}"
-        far = max(lines * line, self.product.k * max(k, m.outer)) + sum(n * s for n, s in m.batch) >= 1 << 31
-        index = "kw::i64" if far else "int"
-        fixed = [m.start, *(s for _, s in m.batch)]
-        others = [line if along_k else k, *((m.outer,) if m.inner else ())]
-        extent = (m.inner or self.product.k) if along_k else lines
-        unit = k == 1 if along_k else line == 1
-        step = self.width(m.base, extent, (*fixed, *others)) if unit else 1
-        return step, along_k, [
-            "    __device__ __forceinline__ bool inside(int line, int q) const {",
-            f"        return line < {lines} && q < {self.product.k};",
-            "    }",
-            f"    __device__ __forceinline__ {index} offset({index} line, {index} q) const {{",
-            f"        return line * {line} + {place};",
-            "    }",
-        ]  # fmt: skip
-
-    def width(self, base: str, extent: int, strides: tuple[int, ...]) -> int:
-        """Returns how many neighbours can be loaded at once: sixteen bytes, where all places are multiples of that."""
-        most = 4 if self.dtypes[base] == "float32" else 8 if self.dtypes[base] in HALVES else 1
-        return next(step for step in (8, 4, 2, 1) if step <= most and all(n % step == 0 for n in (extent, *strides)))
-
-    def windows(self, w: Windows) -> tuple[int, bool, list[str]]:
-        """Returns vector width, direction and functions of a convolution's windows: one line for each output place."""
-        image, size, rank = self.groups * w.channels * prod(w.size), prod(w.size), len(w.out)
-        plain = all(n == 1 for n in (*w.kernel, *w.stride)) and not any(w.padding)
-        step = self.width(w.base, self.product.n, (image, w.channels * size, size)) if plain else 1
-        if self.images * image >= 1 << 31:
-            raise Unsupported("images of 2^31 elements")
-        inside, place = [], []
-        lines = [
-            "    // Where (place, weight) lies, -1 outside.",
-            "    __device__ __forceinline__ int find(int line, int q) const {",
-            f"        const int image = line / {self.product.n};",
-            f"        int o = line - image * {self.product.n}, c = q;",
-        ]
-        stride = 1
-        for d in reversed(range(rank)):
-            lines.append(f"        const int t{d} = c % {w.kernel[d]}; c /= {w.kernel[d]};")
-            lines.append(f"        const int o{d} = o % {w.out[d]}; o /= {w.out[d]};")
-            if w.transposed:
-                lines.append(f"        const int f{d} = o{d} + {w.padding[d]} - t{d} * {w.dilation[d]};")
-                lines.append(f"        const int u{d} = f{d} / {w.stride[d]};")
-                inside.append(f"f{d} >= 0 && f{d} % {w.stride[d]} == 0 && u{d} < {w.size[d]}")
-            else:
-                lines.append(
-                    f"        const int u{d} = o{d} * {w.stride[d]} + t{d} * {w.dilation[d]} - {w.padding[d]};"
-                )
-                reach = (w.out[d] - 1) * w.stride[d] + (w.kernel[d] - 1) * w.dilation[d] - w.padding[d]
-                inside += [f"unsigned(u{d}) < {w.size[d]}u"] if w.padding[d] or reach >= w.size[d] else []
-            place.append(f"u{d} * {stride}")
-            stride *= w.size[d]
-        lines += [
-            f"        const bool there = {' && '.join(inside) or 'true'};",
-            f"        return there ? image * {image} + c * {size} + {' + '.join(place)} : -1;",
-            "    }",
-            "    __device__ __forceinline__ bool inside(int line, int q) const {",
-            f"        return line < {self.columns} && q < {self.product.k} && find(line, q) >= 0;",
-            "    }",
-            "    __device__ __forceinline__ int offset(int line, int q) const { return find(line, q); }",
-        ]
-        return step, False, lines
-
-    def starts(self) -> list[str]:
-        """Returns the lines that make both operands of product `batch`."""
-        p = self.product
-        left, right = self.start(p.left), "0"
-        if isinstance(p.right, Matrix):
-            right = self.start(p.right)
-        else:
-            right = f"kw::i64(batch) * {p.right.channels * prod(p.right.size)}"
-        return [
-            f"    const {self.symbol}_Left left{{{buffer_name(p.left.base)} + {left}}};",
-            f"    const {self.symbol}_Right right{{{buffer_name(p.right.base)} + {right}}};",
-        ]
-
-    def start(self, m: Matrix) -> str:
-        """Returns the C++ of where matrix `batch` begins."""
-        terms, inner = [str(m.start)] if m.start else [], 1
-        for extent, stride in reversed(m.batch):
-            if stride and extent > 1:
-                terms.append(f"kw::i64(batch / {inner} % {extent}) * {stride}")
-            inner *= extent
-        return " + ".join(terms) or "0"
 
     # ------------------------------------------------------------------------- ends
 
@@ -431,7 +325,7 @@ class Printer:
         names = self.names(sums=shares > 1, end=shares == 1)
         lines = self.head(self.symbol, names, self.threads(), sums_written=True)
         if self.direct:
-            lines += [*self.one_each(), *self.starts(), self.done("batch")]
+            lines += [*self.one_each(), *self.operands.starts(), self.done("batch")]
             lines += [f"    done(row, column, kw::whole_sum(left, right, row, column, {p.k}));", "}", ""]
             return "\n".join(lines)
         down, across = self.tiles()
@@ -439,7 +333,7 @@ class Printer:
             f"    const int batch = int(blockIdx.x) / {down * across} % {self.groups};",
             "    int tile_m, tile_n;",
             f"    kw::band_of(int(blockIdx.x) % {down * across}, {down}, {across}, tile_m, tile_n);",
-            *self.starts(),
+            *self.operands.starts(),
         ]  # fmt: skip
         begin, end = "0", str(p.k)
         if shares > 1:
@@ -494,7 +388,7 @@ class Printer:
         lines = self.head(f"{self.symbol}_add", self.names(sums=True, end=True), THREADS)
         lines += [
             *self.one_each(),
-            *self.starts(),
+            *self.operands.starts(),
             self.done("batch"),
             "    float sum = 0.0f;",
             "    #pragma unroll 4",

@@ -20,8 +20,9 @@ from kernelwright.experts import loops
 from kernelwright.experts import tensors as t
 from kernelwright.experts.gpu import cuda, vendors
 from kernelwright.experts.gpu.kernel import SIZES, Settings
+from kernelwright.experts.gpu.operands import HALVES
 from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
-from kernelwright.experts.gpu.products import HALVES, SUMS_BUFFER, Method, Printer, method_of, parameters
+from kernelwright.experts.gpu.products import SUMS_BUFFER, Method, Printer, method_of, parameters
 from kernelwright.experts.partition import PRODUCTS
 from kernelwright.experts.products import Product
 from kernelwright.experts.program import Program, program_of
@@ -91,7 +92,7 @@ def template(
     dtypes = {dtype_of(problem, (main, fallback), product) for product in products}
     if products:
         makers = ("own", "library", *(("generated", "generated 2") if dtypes & set(HALVES) else ()))
-        choices += (Parameter(name="products", values=makers), *parameters(dtypes))
+        choices += (Parameter(name="products", values=makers), *parameters(products, dtypes))
 
     @cache
     def emit(point: Point) -> Candidate | Failure:

@@ -13,8 +13,9 @@ from kernelwright.experts.gemm import Product as Generated
 from kernelwright.experts.gemm import candidate
 from kernelwright.experts.gemm.product import HalfType, Layout
 from kernelwright.experts.gemm.space import ranked
+from kernelwright.experts.gpu.operands import HALVES
 from kernelwright.experts.gpu.printer import BINDINGS
-from kernelwright.experts.gpu.products import HALVES, SUMS_BUFFER, Made, Printer
+from kernelwright.experts.gpu.products import SUMS_BUFFER, Made, Printer
 from kernelwright.experts.products import Matrix, Windows, core_leaf
 from kernelwright.types import (
     Binding,
@@ -170,7 +171,7 @@ def generated(printer: Printer, architecture: str, place: int) -> Embedded | Non
         layout=layout,
         dtype=dtype,
         batch=p.batches,
-        bias=bool(bias),  # type: ignore[arg-type]
+        bias=bool(bias),
     )
     found = ranked(product, MOST_RANKED, architecture=architecture)
     if place >= len(found):
