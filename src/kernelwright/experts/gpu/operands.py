@@ -81,11 +81,13 @@ class Operands:
         unit = k == 1 if along_k else line == 1
         step = self.width(m.base, extent, (*fixed, *others)) if unit else 1
         return step, along_k, [
-            "    __device__ __forceinline__ bool inside(int line, int q) const {",
-            f"        return line < {lines} && q < {self.product.k};",
+            f"    struct Line {{ {index} start; }};",
+            "    __device__ __forceinline__ Line line(int number) const {",
+            f"        return {{number < {lines} ? {index}(number) * {line} : {index}(-1)}};",
             "    }",
-            f"    __device__ __forceinline__ {index} offset({index} line, {index} q) const {{",
-            f"        return line * {line} + {place};",
+            f"    __device__ __forceinline__ {index} find(const Line& here, int number) const {{",
+            f"        const {index} q = number;",
+            f"        return here.start >= 0 && number < {self.product.k} ? here.start + {place} : {index}(-1);",
             "    }",
         ]  # fmt: skip
 
@@ -101,37 +103,40 @@ class Operands:
         step = self.width(w.base, self.product.n, (image, w.channels * size, size)) if plain else 1
         if self.images * image >= INT_LIMIT:
             raise Unsupported("images of 2^31 elements")
-        inside, place = [], []
-        lines = [
-            "    // Where (place, weight) lies, -1 outside.",
-            "    __device__ __forceinline__ int find(int line, int q) const {",
-            f"        const int image = line / {self.product.n};",
-            f"        int o = line - image * {self.product.n}, c = q;",
-        ]
+        inside, place, corner, taps = [], [], [], []
         stride = 1
         for d in reversed(range(rank)):
-            lines.append(f"        const int t{d} = c % {w.kernel[d]}; c /= {w.kernel[d]};")
-            lines.append(f"        const int o{d} = o % {w.out[d]}; o /= {w.out[d]};")
+            corner.append(f"        const int o{d} = o % {w.out[d]}; o /= {w.out[d]};")
+            taps.append(f"        const int t{d} = c % {w.kernel[d]}; c /= {w.kernel[d]};")
             if w.transposed:
-                lines.append(f"        const int f{d} = o{d} + {w.padding[d]} - t{d} * {w.dilation[d]};")
-                lines.append(f"        const int u{d} = f{d} / {w.stride[d]};")
+                corner.append(f"        here.u{d} = o{d} + {w.padding[d]};")
+                taps.append(
+                    f"        const int f{d} = here.u{d} - t{d} * {w.dilation[d]}, u{d} = f{d} / {w.stride[d]};"
+                )
                 inside.append(f"f{d} >= 0 && f{d} % {w.stride[d]} == 0 && u{d} < {w.size[d]}")
             else:
-                lines.append(
-                    f"        const int u{d} = o{d} * {w.stride[d]} + t{d} * {w.dilation[d]} - {w.padding[d]};"
-                )
+                corner.append(f"        here.u{d} = o{d} * {w.stride[d]} - {w.padding[d]};")
+                taps.append(f"        const int u{d} = here.u{d} + t{d} * {w.dilation[d]};")
                 reach = (w.out[d] - 1) * w.stride[d] + (w.kernel[d] - 1) * w.dilation[d] - w.padding[d]
                 inside += [f"unsigned(u{d}) < {w.size[d]}u"] if w.padding[d] or reach >= w.size[d] else []
             place.append(f"u{d} * {stride}")
             stride *= w.size[d]
-        lines += [
-            f"        const bool there = {' && '.join(inside) or 'true'};",
-            f"        return there ? image * {image} + c * {size} + {' + '.join(place)} : -1;",
+        lines = [
+            f"    struct Line {{ int start, {', '.join(f'u{d}' for d in range(rank))}; }};",
+            "    __device__ __forceinline__ Line line(int number) const {",
+            f"        const int image = number / {self.product.n};",
+            f"        int o = number - image * {self.product.n};",
+            "        Line here;",
+            f"        here.start = number < {self.columns} ? image * {image} : -1;",
+            *corner,
+            "        return here;",
             "    }",
-            "    __device__ __forceinline__ bool inside(int line, int q) const {",
-            f"        return line < {self.columns} && q < {self.product.k} && find(line, q) >= 0;",
+            "    __device__ __forceinline__ int find(const Line& here, int q) const {",
+            "        int c = q;",
+            *taps,
+            f"        const bool there = {' && '.join(['here.start >= 0', f'q < {self.product.k}', *inside])};",
+            f"        return there ? here.start + c * {size} + {' + '.join(place)} : -1;",
             "    }",
-            "    __device__ __forceinline__ int offset(int line, int q) const { return find(line, q); }",
         ]
         return step, False, lines
 

@@ -9,7 +9,8 @@
 // not what the infinity is.
 //
 // An operand is a struct with: at (its elements), STEP (elements side by side that are loaded at once), ALONG_K
-// (whether they lie along k), inside(line, k) and offset(line, k); a line is a row of the first, a column of the second.
+// (whether they lie along k), line(number) -> Line (what is known of a row of the first or a column of the second) and
+// find(line, k), where an element lies, negative where there is none.
 #pragma once
 #include <kernelwright_tensor.h>
 
@@ -45,15 +46,19 @@ __device__ __forceinline__ To convert(From x) { return static_cast<To>(x); }
 
 // ---- operands
 template <class Operand>
-__device__ __forceinline__ float one(const Operand& x, int line, int k) {
-  return x.inside(line, k) ? value(x.at[x.offset(line, k)]) : 0.0f;
+__device__ __forceinline__ float one(const Operand& x, const typename Operand::Line& line, int k) {
+  const auto at = x.find(line, k);
+  return at >= 0 ? value(x.at[at]) : 0.0f;
 }
 template <class Left, class Right>
 __device__ __forceinline__ float whole_sum(const Left& left, const Right& right, int row, int column, int k_size) {
+  const auto across = left.line(row);
+  const auto down = right.line(column);
   float total = 0.0f;
+#pragma unroll 1
   for (int k0 = 0; k0 < k_size; k0 += 64) {
     float sum = 0.0f;
-    for (int k = k0; k < k_size && k < k0 + 64; ++k) sum = fmaf(one(left, row, k), one(right, column, k), sum);
+    for (int k = k0; k < k_size && k < k0 + 64; ++k) sum = fmaf(one(left, across, k), one(right, down, k), sum);
     total += sum;
   }
   return total;
@@ -80,25 +85,33 @@ template <class Operand, int LINES, int DEPTH, int THREADS>
 struct Tile {
   static constexpr int STEP = Operand::STEP, ALL = LINES * DEPTH / STEP, EACH = (ALL + THREADS - 1) / THREADS;
   static constexpr int ACROSS = (Operand::ALONG_K ? DEPTH : LINES) / STEP;  // pieces of one row of the tile
+  static constexpr bool EVEN = THREADS % ACROSS == 0;  // then every piece of a thread is at one place along the row
+  static constexpr bool ONE_LINE = EVEN && !Operand::ALONG_K;
   float held[EACH][STEP];
+  typename Operand::Line kept;
 
   __device__ __forceinline__ static bool place(int u, int& line, int& k) {
     const unsigned me = threadIdx.x, i = u * THREADS + me;
-    const bool even = THREADS % ACROSS == 0;  // then every piece of a thread is at one place along the row
-    const int side = int(even ? me % ACROSS : i % ACROSS) * STEP;
-    const int other = int(even ? u * (THREADS / ACROSS) + me / ACROSS : i / ACROSS);
+    const int side = int(EVEN ? me % ACROSS : i % ACROSS) * STEP;
+    const int other = int(EVEN ? u * (THREADS / ACROSS) + me / ACROSS : i / ACROSS);
     line = Operand::ALONG_K ? other : side, k = Operand::ALONG_K ? side : other;
     return ALL % THREADS == 0 || i < ALL;
+  }
+  __device__ __forceinline__ void begin(const Operand& x, int line0) {
+    int line, k;
+    place(0, line, k);
+    if constexpr (ONE_LINE) kept = x.line(line0 + line);
   }
   __device__ __forceinline__ void fetch(const Operand& x, int line0, int k0) {
 #pragma unroll
     for (int u = 0; u < EACH; ++u) {
       int line, k;
-      const bool there = place(u, line, k) && x.inside(line0 + line, k0 + k);
+      const bool there = place(u, line, k);
+      const auto at = x.find(ONE_LINE ? kept : x.line(line0 + line), k0 + k);
 #pragma unroll
       for (int e = 0; e < STEP; ++e) held[u][e] = 0.0f;
-      if (there) {
-        const auto got = load<STEP>(x.at + x.offset(line0 + line, k0 + k));
+      if (there && at >= 0) {
+        const auto got = load<STEP>(x.at + at);
 #pragma unroll
         for (int e = 0; e < STEP; ++e) held[u][e] = value(got[e]);
       }
@@ -177,6 +190,7 @@ __device__ __forceinline__ void tensor_product(const Left& left, const Right& ri
       for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
   Tile<Left, S::BM, S::BK, THREADS> a;
   Tile<Right, S::BN, S::BK, THREADS> b;
+  a.begin(left, m0), b.begin(right, n0);
   a.fetch(left, m0, k0), b.fetch(right, n0, k0);
   int buffer = 0;
   for (int k = k0; k < k1; k += S::BK, buffer ^= 1) {
@@ -279,6 +293,7 @@ __device__ __forceinline__ void plain_product(const Left& left, const Right& rig
     for (int j = 0; j < S::TN; ++j) sums[i][j] = 0.0f;
   Tile<Left, S::BM, S::BK, THREADS> a;
   Tile<Right, S::BN, S::BK, THREADS> b;
+  a.begin(left, m0), b.begin(right, n0);
   a.fetch(left, m0, k0), b.fetch(right, n0, k0);
   int buffer = 0;
   for (int k = k0; k < k1; k += S::BK, buffer ^= 1) {

@@ -11,6 +11,7 @@ Does not cover: float64 products, sorting, recurrences over data-dependent lengt
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
@@ -47,10 +48,12 @@ from kernelwright.types import (
     TensorMap,
     Workspace,
     digest,
+    replace,
 )
 
 DTYPES = frozenset({"float32", *HALVES})
 FLAG = "kw_not_finite"
+WORD = re.compile(r"\w+")
 LOOK_THREADS = 256
 LOOK_BLOCKS = 264
 LOOP_DEFAULTS: Point = (("threads", 256), ("vector_bytes", 16), ("unroll", 4), ("keep", True))
@@ -127,6 +130,8 @@ class Source:
     maps: list[TensorMap] = field(default_factory=list)
     numbered: int = 0
     """Kernels so far."""
+    known: dict[str, list[str]] = field(default_factory=dict)
+    """Kernels by their text without names of buffers."""
 
     def need(self, name: str, size_bytes: int) -> None:
         """Makes room for a workspace, which steps one after the other may share."""
@@ -170,9 +175,20 @@ class Source:
         self.need(SUMS_BUFFER, made.sums_bytes)
 
     def _take(self, functions: list[str], steps: list[Step]) -> None:
-        self.functions += functions
-        self.steps += steps
+        """Adds functions and the steps that call them; what is there already under other names is called again."""
         self.numbered += len(steps)
+        if len(functions) == len(steps):
+            groups = [([function], [step]) for function, step in zip(functions, steps, strict=True)]
+        else:
+            groups = [(functions, steps)]
+        for texts, calls in groups:
+            kernels = [step.symbol for step in calls if step.kind == "kernel"]
+            names = dict.fromkeys(b.name for step in calls for b in step.arguments)
+            known = self.known.setdefault(plain("".join(texts), kernels, list(names)), kernels)
+            if known is kernels:
+                self.functions += texts
+            renamed = dict(zip(kernels, known, strict=True))
+            self.steps += [replace(step, symbol=renamed.get(step.symbol, step.symbol)) for step in calls]
 
     def look(self, program: Program, version: Rewritten) -> None:
         """Adds the steps that set the flag where a witness is not finite."""
@@ -197,6 +213,13 @@ class Source:
             launch = Launch(grid=(blocks, 1, 1), block=(LOOK_THREADS, 1, 1))
             self.steps.append(Step(symbol=f"kw_{self.numbered}", arguments=(binding, flag), launch=launch))
             self.numbered += 1
+
+
+def plain(text: str, kernels: list[str], names: list[str]) -> str:
+    """Returns kernels' text with numbers instead of the names of the first kernel and of buffers."""
+    words = {buffer_name(name): f"#{place}" for place, name in enumerate(names)}
+    text = text.replace(kernels[0], "#kernel") if kernels else text
+    return WORD.sub(lambda found: words.get(found[0], found[0]), text)
 
 
 def candidate(

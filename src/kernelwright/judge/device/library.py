@@ -55,13 +55,20 @@ DTYPES = {"float": torch.float32, "double": torch.float64, "__half": torch.float
 
 
 def viewed(tensor: torch.Tensor, text: str, ctype: str) -> torch.Tensor:
-    """Returns a buffer's elements as `2x3:3x1+0` says: sizes, strides, the first one; workspaces are bytes before."""
+    """Returns a buffer's elements as `2x3:3x1+0` says: sizes, strides, the first one; workspaces are bytes before.
+
+    Raises:
+        ValueError: for what is no such text, or would reach beyond the buffer: others lie beside it in one storage.
+    """
     shape, rest = text.split(":")
     strides, start = rest.split("+")
     flat = tensor.reshape(-1)
     if flat.dtype is torch.uint8:
         flat = flat.view(DTYPES[ctype.removeprefix("const ")])
     sizes, steps = ([int(n) for n in part.split("x")] for part in (shape, strides))
+    last = int(start) + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
+    if min(*sizes, 1) < 1 or min(*steps, int(start)) < 0 or last >= flat.numel():
+        raise ValueError(f"a view {text} of {flat.numel()} elements")
     return torch.as_strided(flat, sizes, steps, flat.storage_offset() + int(start))
 
 
@@ -77,9 +84,12 @@ def call_of(step: Step, views: Mapping[str, torch.Tensor]) -> Callable[[], None]
         raise refused("load", "library", message)
     options = dict(step.options)
     tensors = [views[binding.name] for binding in step.arguments]
-    for number, binding in enumerate(step.arguments):
-        if f"view{number}" in options:
-            tensors[number] = viewed(tensors[number], str(options[f"view{number}"]), binding.ctype)
+    try:
+        for number, binding in enumerate(step.arguments):
+            if f"view{number}" in options:
+                tensors[number] = viewed(tensors[number], str(options[f"view{number}"]), binding.ctype)
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise refused("load", "library", f"{step.symbol}: {str(error).splitlines()[0]}") from None
 
     def call() -> None:
         try:
