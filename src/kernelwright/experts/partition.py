@@ -34,7 +34,15 @@ class LoopStep:
     graph: Graph
 
 
-Part = LoopStep | Product
+@dataclass
+class Foreign:
+    """One operator that neither loops nor products can do: a graph of its own, for whichever expert knows it."""
+
+    problem: Problem
+    graph: Graph
+
+
+Part = LoopStep | Product | Foreign
 
 
 @dataclass
@@ -49,7 +57,12 @@ class Partition:
 
 
 def cut(
-    problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset(), dtypes: frozenset[str] = SINGLE
+    problem: Problem,
+    graph: Graph,
+    *,
+    held: frozenset[str] = frozenset(),
+    dtypes: frozenset[str] = SINGLE,
+    foreign: frozenset[str] = frozenset(),
 ) -> Partition:
     """Returns a graph's steps.
 
@@ -58,11 +71,12 @@ def cut(
         graph: what is computed; products in it may be of any number.
         held: nodes whose results have to lie in memory, for a look at them.
         dtypes: of which products can be steps.
+        foreign: names of operators that are parts of their own, for other experts.
 
     Raises:
         Unreadable: names the operator that no step can do.
     """
-    return _Cutter(problem, graph, held, dtypes).run()
+    return _Cutter(problem, graph, held, dtypes, foreign).run()
 
 
 def is_product(node: Node, dtypes: frozenset[str]) -> bool:
@@ -80,10 +94,14 @@ def is_product(node: Node, dtypes: frozenset[str]) -> bool:
 class _Cutter:
     """One call of `cut`."""
 
-    def __init__(self, problem: Problem, graph: Graph, held: frozenset[str], dtypes: frozenset[str]) -> None:
+    def __init__(
+        self, problem: Problem, graph: Graph, held: frozenset[str], dtypes: frozenset[str], foreign: frozenset[str]
+    ) -> None:
         self.problem, self.graph, self.held = problem, graph, held
         self.wiring = Wiring(problem, graph)
-        self.products = {n.name for n in graph.nodes if is_product(n, dtypes)}
+        self.foreign = {n.name for n in graph.nodes if n.op in foreign}
+        self.products = self.foreign | {n.name for n in graph.nodes if is_product(n, dtypes)}
+        """Products, and whatever else is a step of its own."""
         self.stage: dict[str, int] = {}
         self.partition = Partition(parts=[])
         self.absorbed: dict[str, str] = {}
@@ -101,7 +119,7 @@ class _Cutter:
     def run(self) -> Partition:
         self._stages()
         for node in self.graph.nodes:
-            if node.name in self.products:
+            if node.name in self.products - self.foreign:
                 self._take_tail(node)
         self.final = max((self._ready(n.name) for n in self.graph.nodes), default=0)
         late = self._late()
@@ -110,7 +128,8 @@ class _Cutter:
             self._loop_step(nodes, stage)
             for node in self.graph.nodes:
                 if node.name in self.products and late[node.name] == stage:
-                    self.partition.parts.append(self._product(node))
+                    part = self._foreign(node) if node.name in self.foreign else self._product(node)
+                    self.partition.parts.append(part)
         return self.partition
 
     def _loops(self, node: Node) -> bool:
@@ -163,6 +182,7 @@ class _Cutter:
     def _read(self, node: Node, follower: Node, shape: tuple[int, int, int]) -> Expression | None:
         """Returns a chain's end as an expression over the product's shape, None where registers cannot hold it."""
         stored = [self.last[p] for p in self.last if self.stage[p] < self.stage[node.name]]
+        stored += [name for name in self.foreign if self.stage[name] < self.stage[node.name]]
         reader = Reader(self.wiring, node.name, *stored)
         try:
             found = shaped(reader.read(Ref(name=follower.name)), shape)
@@ -221,7 +241,7 @@ class _Cutter:
     def _needs(self, node: Node) -> list[Ref]:
         """Returns what has to lie in memory for a node of another step."""
         if node.name not in self.needed:
-            if node.name in self.products:
+            if node.name in self.products - self.foreign:
                 found = [operand_ref(self, ref, node) for ref in refs(node)]
                 found += [Ref(name=leaf) for leaf in self._tail_bases(node.name)]
             else:
@@ -234,7 +254,7 @@ class _Cutter:
 
     def _direct(self, ref: Ref, spec: TensorSpec) -> bool:
         """Returns whether a product writes an output itself."""
-        return self.partition.homes.get(ref.name) == spec.name
+        return self.partition.homes.get(name_of(ref)) == spec.name
 
     def _buffer(self, ref: Ref) -> TensorSpec:
         """Returns the buffer of a result between steps."""
@@ -303,6 +323,19 @@ class _Cutter:
             k = a.shape[-1]
             left, right = matrix_of(a), matrix_of(b)
         return Product(core=node.name, batches=batches, m=m, n=n, k=k, left=left, right=right, tail=tail, out=out)
+
+    def _foreign(self, node: Node) -> Foreign:
+        """Returns a step of one operator; its operands lie in memory by now."""
+        used = {ref for other in self.graph.nodes for ref in refs(other) if ref.name == node.name}
+        used |= {ref for ref in self.graph.outputs if ref.name == node.name}
+        outputs: list[tuple[Ref, TensorSpec]] = []
+        for ref in sorted(used, key=lambda found: found.index):
+            direct = [s for r, s in zip(self.graph.outputs, self.problem.outputs, strict=True) if r == ref]
+            if direct:
+                self.partition.homes[name_of(ref)] = direct[0].name
+            outputs.append((ref, direct[0] if direct else self._buffer(ref)))
+        part = self._part((node,), outputs)
+        return Foreign(part.problem, part.graph)
 
     def _moved(self, tail: Expression) -> Expression:
         """Returns a tail whose leaves name buffers instead of nodes."""

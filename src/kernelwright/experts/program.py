@@ -18,7 +18,7 @@ from kernelwright.experts import tensors as t
 from kernelwright.experts.emit import Settings, buffer_type
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.kernel import CTYPES, pointer
-from kernelwright.experts.partition import PRODUCTS, SINGLE, LoopStep, Partition, cut
+from kernelwright.experts.partition import PRODUCTS, SINGLE, Foreign, LoopStep, Partition, cut
 from kernelwright.experts.products import (
     Blocks,
     Product,
@@ -63,12 +63,17 @@ class Program:
     """A graph as parts with their loop nests made."""
 
     partition: Partition
-    parts: tuple[Product | list[list[Loops]], ...]
+    parts: tuple[Product | list[list[Loops]] | Foreign, ...]
 
     @property
     def kernels(self) -> list[list[Loops]]:
         """All loop nests."""
         return [kernel for part in self.parts if isinstance(part, list) for kernel in part]
+
+    @property
+    def foreign(self) -> list[Foreign]:
+        """All parts that other experts make."""
+        return [part for part in self.parts if isinstance(part, Foreign)]
 
     @property
     def products(self) -> list[Product]:
@@ -97,18 +102,23 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
 
 
 def program_of(
-    problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset(), dtypes: frozenset[str] = SINGLE
+    problem: Problem,
+    graph: Graph,
+    *,
+    held: frozenset[str] = frozenset(),
+    dtypes: frozenset[str] = SINGLE,
+    foreign: frozenset[str] = frozenset(),
 ) -> Program | Refusal:
-    """Returns a graph's parts, or a refusal that names what cannot be done; `held` and `dtypes` as in `cut`."""
+    """Returns a graph's parts, or a refusal that names what cannot be done; the options are those of `cut`."""
     unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
     if unknown or any(0 in s.shape for s in problem.arguments):
         what = unknown[0] if unknown else "empty tensors"
         return Refusal(subject=what, reason=f"no expert for tensors of {what}")
     try:
-        partition = cut(problem, graph, held=held, dtypes=dtypes)
+        partition = cut(problem, graph, held=held, dtypes=dtypes, foreign=foreign)
     except Unreadable as fault:
         return Refusal(subject=fault.subject, reason=fault.reason)
-    parts: list[Product | list[list[Loops]]] = []
+    parts: list[Product | list[list[Loops]] | Foreign] = []
     for part in partition.parts:
         if isinstance(part, LoopStep):
             made = loops.nests_of(part.problem, part.graph, READERS)
@@ -173,6 +183,7 @@ class Source:
                 assert blocks is not None
                 self._product(part, blocks)
             else:
+                assert isinstance(part, list)  # nothing is foreign to a CPU's programs
                 self._loops(part, settings)
 
     def _loops(self, kernels: list[list[Loops]], settings: Settings) -> None:

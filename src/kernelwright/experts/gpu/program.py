@@ -2,7 +2,8 @@
 
 The graph is cut as on the CPU (experts/partition.py). Loop nests become kernels of the CUDA loop expert, products
 kernels of product.cuh, calls of the vendor's library, or kernels of the product generator (experts/gemm), by a choice
-that is measured. A rewritten program that is equal for finite values only is *guarded* on the device: a kernel looks at
+that is measured. An operator that is neither goes to whichever other expert of the table makes CUDA kernels of it. A
+rewritten program that is equal for finite values only is *guarded* on the device: a kernel looks at
 its witnesses and sets a flag in a workspace, and every kernel of the program as it was written, which follows, does
 nothing where the flag is not set. Nothing goes to the host and back.
 Covers: products and convolutions in float32, float16 and bfloat16, and what loop nests can do, in any number and order.
@@ -13,21 +14,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from importlib import import_module
 from math import prod
 from pathlib import Path
 
-from kernelwright.experts import loops
+from kernelwright.experts import EXPERTS, loops
 from kernelwright.experts import tensors as t
 from kernelwright.experts.gpu import cuda, vendors
 from kernelwright.experts.gpu.kernel import SIZES, Settings
 from kernelwright.experts.gpu.operands import HALVES
 from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
 from kernelwright.experts.gpu.products import SUMS_BUFFER, Method, Printer, method_of, parameters
-from kernelwright.experts.partition import PRODUCTS
+from kernelwright.experts.partition import PRODUCTS, Foreign
 from kernelwright.experts.products import Product
-from kernelwright.experts.program import Program, program_of
-from kernelwright.experts.protocol import Answer
+from kernelwright.experts.program import READERS, Program, program_of
+from kernelwright.experts.protocol import Answer, Expert
 from kernelwright.graph import Graph
 from kernelwright.rewrites import Rewritten, rewritten
 from kernelwright.types import (
@@ -52,6 +54,7 @@ from kernelwright.types import (
 )
 
 DTYPES = frozenset({"float32", *HALVES})
+OWN_NAME = "gpu.program"
 FLAG = "kw_not_finite"
 WORD = re.compile(r"\w+")
 LOOK_THREADS = 256
@@ -62,13 +65,18 @@ LOOP_DEFAULTS: Point = (("threads", 256), ("vector_bytes", 16), ("unroll", 4), (
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns a template for the graph as it is, where it needs several parts, and one for each rewritten version."""
-    written = program_of(problem, graph, dtypes=DTYPES)
+    foreign = frozenset(node.op for node in graph.nodes if is_foreign(node.op))
+    written = program_of(problem, graph, dtypes=DTYPES, foreign=foreign)
+    if isinstance(written, Program) and (refused := missing(written, target)):
+        return refused
     found: list[Template] = []
     if isinstance(written, Program) and (written.products or isinstance(loops.nests_of(problem, graph), Refusal)):
         found.append(template(problem, target, written, name="cuda-program"))
     for version in rewritten(problem, graph, target):
-        made = program_of(problem, version.graph, held=frozenset(version.witnesses), dtypes=DTYPES)
-        if isinstance(made, Program) and (isinstance(written, Program) or not version.finite):
+        made = program_of(
+            problem, version.graph, held=frozenset(version.witnesses), dtypes=DTYPES, foreign=foreign
+        )  # fmt: skip
+        if isinstance(made, Program) and (not version.finite or is_guard(written)):
             fallback = written if version.finite and isinstance(written, Program) else None
             name = "cuda-guarded rewrite" if version.finite else "cuda-rewrite"
             found.append(template(problem, target, made, name=name, version=version, fallback=fallback))
@@ -76,6 +84,41 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
         return tuple(found)
     # Without products the loop expert has said the same already.
     return written if isinstance(written, Refusal) and any(node.op in PRODUCTS for node in graph.nodes) else None
+
+
+def is_foreign(op: str) -> bool:
+    """Returns whether an operator is neither a product nor something that loop nests can do."""
+    return op not in PRODUCTS and ".".join(op.split(".")[:2]) not in READERS
+
+
+def is_guard(written: Program | Refusal) -> bool:
+    """Returns whether a program can wait for a flag: kernels of our own all can."""
+    return isinstance(written, Program) and not written.foreign
+
+
+def missing(written: Program, target: Target) -> Refusal | None:
+    """Returns the refusal of the first part that no other expert makes, None where there is none."""
+    for part in written.foreign:
+        if foreign_candidate(part.problem, part.graph, target) is None:
+            op = part.graph.nodes[0].op
+            return Refusal(subject=op, reason=f"no expert for {op}")
+    return None
+
+
+@lru_cache(maxsize=256)
+def foreign_candidate(problem: Problem, graph: Graph, target: Target) -> Candidate | None:
+    """Returns what another expert makes of a part by its best guess, None where none can."""
+    for name in EXPERTS["cuda"]:
+        if name == OWN_NAME:
+            continue
+        expert: Expert = import_module(f"kernelwright.experts.{name}")
+        answer = expert.propose(problem, graph, target)
+        offered = answer if isinstance(answer, tuple) else (answer,) if isinstance(answer, Template) else ()
+        for one in offered:
+            made = one.emit(one.space.default())
+            if isinstance(made, Candidate) and made.language == "cuda":
+                return made
+    return None
 
 
 def template(
@@ -145,11 +188,24 @@ class Source:
             if isinstance(part, Product):
                 self._product(program, part, flag)
                 continue
-            made = cuda.pieces(self.problem.arguments, part, self.settings, first=self.numbered, flag=flag)
-            for workspace in made.workspaces.values():
+            if isinstance(part, Foreign):
+                made = foreign_candidate(part.problem, part.graph, self.target)
+                assert made is not None
+                assert not flag
+                tensors = frozenset(spec.name for spec in self.problem.arguments)
+                self._embed(vendors.embedded(made, f"kw_{self.numbered}", {}, tensors))
+                continue
+            nests = cuda.pieces(self.problem.arguments, part, self.settings, first=self.numbered, flag=flag)
+            for workspace in nests.workspaces.values():
                 self.need(workspace.name, int(workspace.size_bytes))
-            self._take(made.functions, made.steps)
-            self.tables |= made.tables
+            self._take(nests.functions, nests.steps)
+            self.tables |= nests.tables
+
+    def _embed(self, embedded: vendors.Embedded) -> None:
+        self._take([embedded.text], list(embedded.steps))
+        self.maps += embedded.tensor_maps
+        for workspace in embedded.workspaces:
+            self.need(workspace.name, int(workspace.size_bytes))
 
     def _product(self, program: Program, product: Product, flag: str) -> None:
         assert self.method is not None
@@ -165,10 +221,7 @@ class Source:
         if self.makers.startswith("generated") and not flag:
             place = int(self.makers.partition(" ")[2] or 1) - 1
             if embedded := vendors.generated(printer, self.target.architecture, place):
-                self._take([embedded.text], list(embedded.steps))
-                self.maps += embedded.tensor_maps
-                for workspace in embedded.workspaces:
-                    self.need(workspace.name, int(workspace.size_bytes))
+                self._embed(embedded)
                 return
         made = printer.made()
         self._take(made.functions, made.steps)

@@ -179,17 +179,19 @@ def generated(printer: Printer, architecture: str, place: int) -> Embedded | Non
     made = candidate(product, found[place], architecture=architecture)
     if not isinstance(made, Candidate):
         return None
-    return embedded(made, printer.symbol, {"a": p.left.base, "b": p.right.base, "out": p.out, "bias": bias}, printer)
+    return embedded(
+        made, printer.symbol, {"a": p.left.base, "b": p.right.base, "out": p.out, "bias": bias}, printer.tensors
+    )
 
 
-def embedded(made: Candidate, prefix: str, names: dict[str, str], printer: Printer) -> Embedded:
+def embedded(made: Candidate, prefix: str, names: dict[str, str], tensors: frozenset[str]) -> Embedded:
     """Returns a candidate's kernels in a namespace of their own, bound to other buffers.
 
     Args:
         made: a sealed CUDA candidate.
         prefix: what its kernels, workspaces and tensor maps are called after.
         names: buffers of the larger candidate by the names of this one's tensors.
-        printer: knows which buffers are tensors.
+        tensors: names of the larger candidate's own tensors; other buffers are its workspaces.
     """
     outside: dict[str, None] = {}
     body = included(made.sources[0].text, made.sources, outside, set())
@@ -204,8 +206,8 @@ def embedded(made: Candidate, prefix: str, names: dict[str, str], printer: Print
 
     def rebound(binding: Binding) -> Binding:
         if binding.kind == "tensor":
-            name = names[binding.name]
-            return replace(binding, kind="tensor" if name in printer.tensors else "workspace", name=name)
+            name = names.get(binding.name, binding.name)
+            return replace(binding, kind="tensor" if name in tensors else "workspace", name=name)
         return replace(binding, name=own.get(binding.name, binding.name)) if binding.kind != "scalar" else binding
 
     return Embedded(
