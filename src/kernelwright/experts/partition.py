@@ -419,7 +419,7 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
             joined = None if spread is None else reshape(spread, shape)
             if joined is None:
                 raise Unreadable(node.op, f"no expert for {node.op} with such a bias")
-            result = Operation(code="({0} + {1})", operands=(core, Leaf(view=joined, dtype="float32")), dtype="float32")
+            result = Operation(op="add", operands=(core, Leaf(view=joined, dtype="float32")), dtype="float32")
     elif node.op in ("aten.addmm.default", "aten.baddbmm.default"):
         given = node.argument("self")
         assert isinstance(given, Ref)
@@ -436,10 +436,10 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
             if factor != 1:
                 number = Literal(number=float(factor), dtype="float32")
                 if key == "alpha":
-                    result = Operation(code="({0} * {1})", operands=(result, number), dtype="float32")
+                    result = Operation(op="mul", operands=(result, number), dtype="float32")
                 else:
-                    addend = Operation(code="({0} * {1})", operands=(addend, number), dtype="float32")
-        result = Operation(code="({0} + {1})", operands=(result, addend), dtype="float32")
+                    addend = Operation(op="mul", operands=(addend, number), dtype="float32")
+        result = Operation(op="add", operands=(result, addend), dtype="float32")
     return tail if result is core else put(tail, core, result)
 
 
