@@ -97,6 +97,7 @@ def _read(wiring: Wiring, softmax: Node) -> Attention:
         values_out=None if v is None else ending.values((heads, queries, v.shape[-1])),
         outs=wiring.problem.outputs, guarded=ending.guarded,
         horizon=rule.horizon if rule else None, visible=rule.visible if rule else None,
+        sheltered=rule is not None and isinstance(score, Operation) and score.op == "select",
     )  # fmt: skip
 
 

@@ -314,6 +314,10 @@ class Lines:
         held: code for leaves that are in registers, by base name.
     """
 
+    spelled = VECTORS
+    """How operations are written."""
+    statement = "const auto {0} = {1};"
+
     def __init__(self, indices: tuple[str, ...], *, width: int, count: str = "", held: dict[str, str]) -> None:
         self.indices = indices
         self.width = width
@@ -325,23 +329,28 @@ class Lines:
     def write(self, item: Expression) -> str:
         """Returns the code of an expression after writing the statements that it needs."""
         if isinstance(item, Literal):
-            if item.dtype == "bool":
-                return f"kw::broadcast<kw::mask<{self.width}>>({-int(item.number)})"
-            vector = "V" if item.dtype == FLOAT else f"kw::vec<int64_t, {self.width}>"
-            return f"kw::broadcast<{vector}>({number_code(item)})"
+            return self.literal(item)
         if isinstance(item, Leaf) and item.view.base in self.held:
             return self.held[item.view.base]
         if item not in self._names:
-            code = self._leaf(item) if isinstance(item, Leaf) else self._operation(item)
+            code = self.leaf(item) if isinstance(item, Leaf) else self._operation(item)
             name = f"t{len(self._names)}"
-            self.lines.append(f"const auto {name} = {code};")
+            self.lines.append(self.statement.format(name, code))
             self._names[item] = name
         return self._names[item]
 
     def _operation(self, item: Operation) -> str:
-        return VECTORS[item.op].format(*(self.write(operand) for operand in item.operands))
+        return self.spelled[item.op].format(*(self.write(operand) for operand in item.operands))
 
-    def _leaf(self, item: Leaf) -> str:
+    def literal(self, item: Literal) -> str:
+        """Returns the code of a number."""
+        if item.dtype == "bool":
+            return f"kw::broadcast<kw::mask<{self.width}>>({-int(item.number)})"
+        vector = "V" if item.dtype == FLOAT else f"kw::vec<int64_t, {self.width}>"
+        return f"kw::broadcast<{vector}>({number_code(item)})"
+
+    def leaf(self, item: Leaf) -> str:
+        """Returns the code of elements that are read."""
         view, width = item.view, self.width
         last = view.dims[-1]
         if len(last) > 1:

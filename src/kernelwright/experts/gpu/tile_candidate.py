@@ -30,6 +30,7 @@ from kernelwright.types import (
     SourceFile,
     Step,
     Workspace,
+    digest,
 )
 
 INT_LIMIT = 1 << 31
@@ -146,11 +147,42 @@ def candidate(
         launch = Launch(grid=(programs, 1, 1), block=NO_BLOCK)
         step = Step(symbol=f"kw_{number}", arguments=tuple(arguments), launch=launch, options=options(writer.elements))
         steps.append(step)
+    return sealed(
+        problem, language=dialect.name, template=template, point=point, text="\n".join(text), steps=tuple(steps),
+        workspaces=tuple(workspaces.values()), build=build, identity=identity,
+    )  # fmt: skip
+
+
+def sealed(
+    problem: Problem,
+    *,
+    language: str,
+    template: str,
+    point: Point,
+    text: str,
+    steps: tuple[Step, ...],
+    workspaces: tuple[Workspace, ...] = (),
+    build: tuple[tuple[str, OptionValue], ...] = (),
+    identity: str = "",
+) -> Candidate:
+    """Returns the candidate of one source and its plan.
+
+    Args:
+        problem: what is computed.
+        language: `triton` or `cutile`.
+        template: the template's name.
+        point: the choices.
+        text: the source.
+        steps: what is launched, in order.
+        workspaces: scratch memory.
+        build: options of the whole candidate.
+        identity: the problem's digest, where it is known.
+    """
     return Candidate(
-        problem=identity,
-        language=dialect.name,
-        sources=(SourceFile(path="kernel.py", text="\n".join(text)),),
-        plan=LaunchPlan(steps=tuple(steps), workspaces=tuple(workspaces.values())),
+        problem=identity or digest(problem),
+        language=language,
+        sources=(SourceFile(path="kernel.py", text=text),),
+        plan=LaunchPlan(steps=steps, workspaces=workspaces),
         options=build,
         author="expert",
         template=template,
