@@ -15,7 +15,7 @@ from kernelwright.types import Problem, Refusal, Target, Template
 
 EXPERTS = {
     "cpu": ("loops", "window", "attention", "topk", "bag", "program"),
-    "cuda": ("gpu.cuda", "gpu.triton", "gpu.cutile", "gpu.attention"),
+    "cuda": ("gpu.cuda", "gpu.triton", "gpu.cutile", "gpu.attention", "gpu.window", "gpu.topk", "gpu.bag"),
 }
 """Modules of this package by the target's kind, in the order in which they are asked."""
 MOST_NODES = 400

@@ -32,7 +32,7 @@ from kernelwright.types import (
 LOOKERS = 256
 """Programs that look for infinities and NaN; a power of two."""
 LOOKED_AT_ONCE = 2048
-MOST_ELEMENTS = 1 << 14
+MOST_ELEMENTS = 1 << 13
 """Of a tile of scores, which lies in registers."""
 LONGEST_TILE = 1024
 
@@ -42,13 +42,11 @@ def space_of(work: Attention, dtype: str) -> Space:
     row = power(work.keys)
     keys = [n for n in (64, 128, 32, 256, 16) if n < 2 * work.keys] or [16]
     rows = tuple(n for n in (64, 128, 32, 16) if n < 2 * work.queries) or (16,)
-    if work.weights_out is not None and 64 < row <= LONGEST_TILE:
-        # A row as one tile: scores are computed once.
-        keys.insert(0, row)
-        rows = tuple(sorted(rows, key=lambda n: (n * row > MOST_ELEMENTS, -n)))
+    if work.weights_out is not None and keys[0] < row <= LONGEST_TILE:
+        keys.append(row)  # a row as one tile: scores are computed once
     products = ("tf32x3", "ieee") if dtype == "float32" else ("halves",)
     return space(
-        rows=rows, keys=tuple(keys), warps=(4, 8, 2), stages=(2, 3, 1, 4), product=products,
+        rows=rows, keys=tuple(dict.fromkeys(keys)), warps=(4, 8, 2), stages=(2, 3, 1, 4), product=products,
         math=("exact", "fast") if dtype == "float32" else ("fast", "exact"),
     )  # fmt: skip
 
@@ -61,7 +59,7 @@ def power(count: int) -> int:
 def emit(problem: Problem, work: Attention, dtype: str, point: Point) -> Candidate | Failure:
     """Returns the candidate of one schedule."""
     choice: dict[str, OptionValue] = dict(point)
-    if int(choice["rows"]) * int(choice["keys"]) > 2 * MOST_ELEMENTS:
+    if int(choice["rows"]) * int(choice["keys"]) > MOST_ELEMENTS:
         message = f"a tile of {choice['rows']} by {choice['keys']} scores"
         return Failure(stage="emit", kind="tile", message=message)
     looked = looked_at(problem, work)
