@@ -15,7 +15,16 @@ from kernelwright.types import Problem, Refusal, Target, Template
 
 EXPERTS = {
     "cpu": ("loops", "window", "attention", "topk", "bag", "program"),
-    "cuda": ("gpu.cuda", "gpu.triton", "gpu.cutile", "gpu.program"),
+    "cuda": (
+        "gpu.cuda",
+        "gpu.triton",
+        "gpu.cutile",
+        "gpu.attention",
+        "gpu.window",
+        "gpu.topk",
+        "gpu.bag",
+        "gpu.program",
+    ),
 }
 """Modules of this package by the target's kind, in the order in which they are asked."""
 MOST_NODES = 400

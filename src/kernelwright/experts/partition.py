@@ -12,10 +12,21 @@ from dataclasses import dataclass, field
 from math import prod
 
 from kernelwright.experts.chain import Expression, Leaf, Literal, Operation, Reader, Unsupported, leaves, shaped
+from kernelwright.experts.parts import (
+    buffer_of,
+    matrix_of,
+    matrix_shape,
+    name_of,
+    put,
+    renamed_node,
+    spec_of,
+    usable,
+    view_from,
+)
 from kernelwright.experts.products import Matrix, Product, Windows, core_leaf
 from kernelwright.experts.read import Unreadable
-from kernelwright.experts.views import VIEW_OPS, View, Wiring, apply, dense, expand, refs, reshape, whole
-from kernelwright.graph import Arg, Graph, Node, Ref, ResultSpec
+from kernelwright.experts.views import VIEW_OPS, View, Wiring, dense, expand, refs, reshape
+from kernelwright.graph import Graph, Node, Ref
 from kernelwright.types import Problem, TensorSpec, replace
 
 PRODUCTS = frozenset(f"aten.{n}.default" for n in ("mm", "bmm", "addmm", "baddbmm", "convolution"))
@@ -361,32 +372,6 @@ class _Cutter:
         return replace(view, base=self._home(stored))
 
 
-def name_of(ref: Ref) -> str:
-    """Returns a name for one result of a node."""
-    return f"{ref.name}.{ref.index}" if ref.index else ref.name
-
-
-def buffer_of(ref: Ref) -> str:
-    """Returns the name of the buffer that holds a result between steps."""
-    return f"kept_{ref.name}_{ref.index}" if ref.index else f"kept_{ref.name}"
-
-
-def spec_of(node: Node) -> ResultSpec:
-    """Returns the first result's spec."""
-    assert node.results[0] is not None
-    return node.results[0]
-
-
-def matrix_shape(node: Node) -> tuple[int, int, int]:
-    """Returns batches, rows and columns of a product's result."""
-    shape = spec_of(node).shape
-    if node.op.startswith("aten.convolution"):
-        groups = node.argument("groups")
-        assert isinstance(groups, int)
-        return shape[0] * groups, shape[1] // groups, prod(shape[2:])
-    return prod(shape[:-2]), shape[-2], shape[-1]
-
-
 def operand_ref(cutter: _Cutter, ref: Ref, product: Node) -> Ref:
     """Returns the tensor that must lie in memory for a product's operand: what it is a strided view of, or itself."""
     current = ref
@@ -400,30 +385,6 @@ def operand_ref(cutter: _Cutter, ref: Ref, product: Node) -> Ref:
     if view is None or not usable(view) or (windows and not view.contiguous):
         return ref
     return current
-
-
-def view_from(wiring: Wiring, ref: Ref, stored: Ref) -> View | None:
-    """Returns a tensor as a view of one that lies in memory, None where no strides describe it."""
-    if ref == stored:
-        return whole(ref.name, wiring.shape(ref))
-    node = wiring.nodes.get(ref.name)
-    below = node.argument("self") if node is not None and node.op in VIEW_OPS else None
-    if node is None or not isinstance(below, Ref):
-        return None
-    view = view_from(wiring, below, stored)
-    return None if view is None else apply(node, view, ref.index)
-
-
-def usable(view: View) -> bool:
-    """Returns whether a product can read a view: one stride for rows and one for columns."""
-    return all(len(factors) <= 1 for factors in view.dims[-2:])
-
-
-def matrix_of(view: View) -> Matrix:
-    """Returns a view of two dimensions, or of more whose last two are a matrix."""
-    row, column = (factors[0][1] if factors else 0 for factors in view.dims[-2:])
-    batch = tuple(factor for factors in view.dims[:-2] for factor in factors)
-    return Matrix(base=view.base, start=view.start, batch=batch, row=row, column=column)
 
 
 def convolution_operands(cutter: _Cutter, node: Node) -> tuple[Matrix, Windows, int]:
@@ -465,9 +426,8 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
             joined = None if spread is None else reshape(spread, shape)
             if joined is None:
                 raise Unreadable(node.op, f"no expert for {node.op} with such a bias")
-            result = Operation(
-                code="({0} + {1})", operands=(core, Leaf(view=joined, dtype=spec_of(node).dtype)), dtype="float32"
-            )
+            bias = Leaf(view=joined, dtype=spec_of(node).dtype)
+            result = Operation(op="add", operands=(core, bias), dtype="float32")
     elif node.op in ("aten.addmm.default", "aten.baddbmm.default"):
         given = node.argument("self")
         assert isinstance(given, Ref)
@@ -484,28 +444,8 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
             if factor != 1:
                 number = Literal(number=float(factor), dtype="float32")
                 if key == "alpha":
-                    result = Operation(code="({0} * {1})", operands=(result, number), dtype="float32")
+                    result = Operation(op="mul", operands=(result, number), dtype="float32")
                 else:
-                    addend = Operation(code="({0} * {1})", operands=(addend, number), dtype="float32")
-        result = Operation(code="({0} + {1})", operands=(result, addend), dtype="float32")
+                    addend = Operation(op="mul", operands=(addend, number), dtype="float32")
+        result = Operation(op="add", operands=(result, addend), dtype="float32")
     return tail if result is core else put(tail, core, result)
-
-
-def put(tail: Expression, core: Expression, result: Expression) -> Expression:
-    """Returns a tail with the core's leaf replaced."""
-    if tail == core:
-        return result
-    if isinstance(tail, Operation):
-        return replace(tail, operands=tuple(put(operand, core, result) for operand in tail.operands))
-    return tail
-
-
-def renamed_node(node: Node, names: dict[Ref, str]) -> Node:
-    """Returns a node that reads buffers under their own names."""
-
-    def renamed(item: Arg) -> Arg:
-        if isinstance(item, Ref):
-            return Ref(name=names[item]) if item in names else item
-        return tuple(renamed(part) for part in item) if isinstance(item, tuple) else item
-
-    return replace(node, arguments=tuple((key, renamed(item)) for key, item in node.arguments))

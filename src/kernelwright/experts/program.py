@@ -29,7 +29,7 @@ from kernelwright.experts.products import (
     scratch_floats,
 )
 from kernelwright.experts.protocol import Answer
-from kernelwright.experts.read import Unreadable
+from kernelwright.experts.read import Read, Unreadable
 from kernelwright.experts.read_products import INSIDE
 from kernelwright.experts.simd import simd_header
 from kernelwright.experts.space import settings_of, space_of
@@ -108,8 +108,12 @@ def program_of(
     held: frozenset[str] = frozenset(),
     dtypes: frozenset[str] = SINGLE,
     foreign: frozenset[str] = frozenset(),
+    readers: dict[str, Read] = READERS,
 ) -> Program | Refusal:
-    """Returns a graph's parts, or a refusal that names what cannot be done; the options are those of `cut`."""
+    """Returns a graph's parts, or a refusal that names what cannot be done.
+
+    The options are those of `cut`, and the readers of what loop nests do.
+    """
     unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
     if unknown or any(0 in s.shape for s in problem.arguments):
         what = unknown[0] if unknown else "empty tensors"
@@ -121,7 +125,7 @@ def program_of(
     parts: list[Product | list[list[Loops]] | Foreign] = []
     for part in partition.parts:
         if isinstance(part, LoopStep):
-            made = loops.nests_of(part.problem, part.graph, READERS)
+            made = loops.nests_of(part.problem, part.graph, readers)
             if isinstance(made, Refusal):
                 return made
             parts.append(made)

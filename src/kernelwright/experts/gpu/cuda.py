@@ -1,7 +1,9 @@
 """The loop expert for CUDA: the same fused loop nests as on the CPU, one kernel for each.
 
-Covers: every graph whose operators are in the readers' tables (experts/read*.py), of any shape.
-Does not cover: products of matrices, convolutions, sorting, and whatever else has no reader; those are refused by name.
+Covers: every graph whose operators are in the readers' tables (experts/read*.py), of any shape; windows and even
+embedding bags as well.
+Does not cover: products of matrices, other convolutions, sorting, and whatever else has no reader; those are refused by
+name.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from kernelwright.experts import tensors as t
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.gpu.kernel import SIZES, Settings, Writer
 from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
+from kernelwright.experts.loops import READERS as LOOP_READERS
 from kernelwright.experts.loops import Pieces, buffers_of, nests_of
 from kernelwright.experts.protocol import Answer
+from kernelwright.experts.read_windows import WINDOWS
 from kernelwright.graph import Graph
 from kernelwright.types import (
     Binding,
@@ -38,13 +42,14 @@ from kernelwright.types import (
     digest,
 )
 
+READERS = {**LOOP_READERS, **WINDOWS}
 INT_LIMIT = 1 << 31
 
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns one template for the whole graph, or a refusal that names the operator."""
     del target
-    kernels = nests_of(problem, graph)
+    kernels = nests_of(problem, graph, READERS)
     if isinstance(kernels, Refusal):
         return kernels
     identity = digest(problem)

@@ -12,7 +12,7 @@
 // (whether they lie along k), line(number) -> Line (what is known of a row of the first or a column of the second) and
 // find(line, k), where an element lies, negative where there is none.
 #pragma once
-#include <kernelwright_tensor.h>
+#include <kernelwright_warps.h>
 
 namespace kw {
 
@@ -27,22 +27,6 @@ __device__ __forceinline__ void look(const T* __restrict__ at, i64 count, int* _
     odd = odd || !finite(value(at[i]));
   if (odd) atomicOr(flag, 1);
 }
-
-// ---- what follows a product, on one element: what vectors are on a CPU (chain.py) is a number here
-struct mask {
-  bool on;
-  __device__ __forceinline__ mask operator~() const { return {!on}; }
-  __device__ __forceinline__ mask operator&(mask other) const { return {on && other.on}; }
-  __device__ __forceinline__ mask operator|(mask other) const { return {on || other.on}; }
-  __device__ __forceinline__ mask operator^(mask other) const { return {on != other.on}; }
-};
-__device__ __forceinline__ mask to_mask(bool x) { return {x}; }
-template <class V>
-__device__ __forceinline__ V broadcast(float x) { return x; }
-template <class T>
-__device__ __forceinline__ T select(mask which, T a, T b) { return which.on ? a : b; }
-template <class To, class From>
-__device__ __forceinline__ To convert(From x) { return static_cast<To>(x); }
 
 // ---- operands
 template <class Operand>

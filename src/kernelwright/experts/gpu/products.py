@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf, isinf, isnan
 
-from kernelwright.experts.chain import IOTA, Expression, Leaf, Lines, Literal, Unsupported
+from kernelwright.experts.chain import Expression, Leaf, Literal
+from kernelwright.experts.gpu.chain_printer import ScalarLines
 from kernelwright.experts.gpu.operands import HALVES, Operands
 from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
+from kernelwright.experts.kernel import pointer
 from kernelwright.experts.products import Product
 from kernelwright.types import Binding, Launch, OptionValue, Parameter, Step, value
 
@@ -77,33 +78,13 @@ def method_of(point: Mapping[str, OptionValue]) -> Method:
     )
 
 
-class ScalarLines(Lines):
-    """The same statements on one element: loads are of numbers, and literals stand for themselves."""
+class BufferLines(ScalarLines):
+    """Chains as statements of one thread, whose buffers are called as loop nests call them."""
 
-    def __init__(self, indices: tuple[str, ...], *, held: dict[str, str]) -> None:
-        super().__init__(indices, width=1, held=held)
-
-    def write(self, item: Expression) -> str:
-        """Returns the code of an expression after writing the statements that it needs."""
-        if isinstance(item, Literal):
-            if item.dtype == "bool":
-                return f"kw::to_mask({str(bool(item.number)).lower()})"
-            if item.dtype != "float32":
-                return f"kw::i64({int(item.number)})"
-            if isnan(item.number) or isinf(item.number):
-                return "kw::nan()" if isnan(item.number) else "kw::inf()" if item.number == inf else "(-kw::inf())"
-            return f"{float(item.number)!r}f"
-        return super().write(item)
-
-    def _leaf(self, item: Leaf) -> str:
-        view = item.view
-        place = view.offset(self.indices)
-        if view.base == IOTA:
-            return f"kw::i64({place})"
-        if item.dtype not in ("float32", "float16", "bfloat16", "int64", "int32", "bool"):
-            raise Unsupported(f"{view.base} of {item.dtype} in a pointwise chain")
-        code = f"kw::value({buffer_name(view.base)}[{place}])"
-        return {"bool": f"kw::to_mask({code})", "int32": f"kw::i64({code})"}.get(item.dtype, code)
+    def leaf(self, item: Leaf) -> str:
+        """Returns one element."""
+        base = item.view.base
+        return super().leaf(item).replace(f"{pointer(base)}[", f"{buffer_name(base)}[", 1)
 
 
 @dataclass
@@ -220,7 +201,7 @@ class Printer:
     def end(self, name: str) -> str:
         """Returns the struct that finishes a sum and stores it."""
         p = self.product
-        writer = ScalarLines(("b", "i", "j"), held={p.core: "sum"})
+        writer = BufferLines(("b", "i", "j"), held={p.core: "sum"})
         result = writer.write(p.tail)
         reads = self.tail_reads()
         out, dtype = buffer_name(p.out), self.dtypes[p.out]
@@ -237,7 +218,6 @@ class Printer:
                 f"    {BUFFERS[dtype]}* __restrict__ {out};",
                 "    int batch;",
                 "    __device__ __forceinline__ void operator()(int i, int column, float sum) const {",
-                "        using V = float;",
                 f"        if (i >= {p.m} || column >= {self.columns}) return;",
                 f"        const kw::i64 image = {image}, b = {batch}, j = column - image * {p.n};",
                 *(f"        {line}" for line in writer.lines),

@@ -28,8 +28,9 @@ from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
 from kernelwright.experts.gpu.products import SUMS_BUFFER, Method, Printer, method_of, parameters
 from kernelwright.experts.partition import PRODUCTS, Foreign
 from kernelwright.experts.products import Product
-from kernelwright.experts.program import READERS, Program, program_of
+from kernelwright.experts.program import Program, program_of
 from kernelwright.experts.protocol import Answer, Expert
+from kernelwright.experts.read_products import INSIDE
 from kernelwright.graph import Graph
 from kernelwright.rewrites import Rewritten, rewritten
 from kernelwright.types import (
@@ -53,6 +54,7 @@ from kernelwright.types import (
     replace,
 )
 
+READERS = {**INSIDE, **cuda.READERS}
 DTYPES = frozenset({"float32", *HALVES})
 OWN_NAME = "gpu.program"
 FLAG = "kw_not_finite"
@@ -66,15 +68,18 @@ LOOP_DEFAULTS: Point = (("threads", 256), ("vector_bytes", 16), ("unroll", 4), (
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns a template for the graph as it is, where it needs several parts, and one for each rewritten version."""
     foreign = frozenset(node.op for node in graph.nodes if is_foreign(node.op))
-    written = program_of(problem, graph, dtypes=DTYPES, foreign=foreign)
+    written = program_of(problem, graph, dtypes=DTYPES, foreign=foreign, readers=READERS)
     if isinstance(written, Program) and (refused := missing(written, target)):
         return refused
     found: list[Template] = []
-    if isinstance(written, Program) and (written.products or isinstance(loops.nests_of(problem, graph), Refusal)):
+    if isinstance(written, Program) and (
+        written.products or isinstance(loops.nests_of(problem, graph, cuda.READERS), Refusal)
+    ):
         found.append(template(problem, target, written, name="cuda-program"))
     for version in rewritten(problem, graph, target):
+        held = frozenset(version.witnesses)
         made = program_of(
-            problem, version.graph, held=frozenset(version.witnesses), dtypes=DTYPES, foreign=foreign
+            problem, version.graph, held=held, dtypes=DTYPES, foreign=foreign, readers=READERS
         )  # fmt: skip
         if isinstance(made, Program) and (not version.finite or is_guard(written)):
             fallback = written if version.finite and isinstance(written, Program) else None

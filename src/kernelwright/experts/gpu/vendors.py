@@ -156,7 +156,7 @@ def generated(printer: Printer, architecture: str, place: int) -> Embedded | Non
         return None
     core = core_leaf((p.batches, p.m, p.n), p.core)
     bias = ""
-    if isinstance(p.tail, Operation) and p.tail.code == "({0} + {1})" and p.tail.operands[0] == core:
+    if isinstance(p.tail, Operation) and p.tail.op == "add" and p.tail.operands[0] == core:
         leaf = p.tail.operands[1]
         if isinstance(leaf, Leaf) and not leaf.view.start and all(
             stride == (1 if d == 2 else 0) for d, factors in enumerate(leaf.view.dims) for _, stride in factors
