@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,26 @@ from tests.experts.test_program import Block, Nothing
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from kernelwright import experts
 from kernelwright.experts.gpu import program
+from kernelwright.graph import Graph
 from kernelwright.languages.builder import Builder
-from kernelwright.types import Artifact, Candidate, OptionValue, Refusal, Target, Template
+from kernelwright.types import (
+    Artifact,
+    Binding,
+    Candidate,
+    Launch,
+    LaunchPlan,
+    OptionValue,
+    Problem,
+    Refusal,
+    SourceFile,
+    Space,
+    Step,
+    Target,
+    Template,
+    digest,
+)
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
 
@@ -176,3 +194,50 @@ def test_dtypes_without_tensor_cores_are_refused_by_name() -> None:
     answer = program.propose(case.problem, case.graph, target())
     assert isinstance(answer, Refusal)
     assert "float64" in answer.reason
+
+
+SORTING = """
+extern "C" __global__ void __launch_bounds__(32) order(const float* __restrict__ rows, float* __restrict__ sorted) {
+    float held[9];
+    for (int i = 0; i < 9; ++i) {
+        const float x = rows[threadIdx.x * 9 + i];
+        int at = i;
+        for (; at > 0 && held[at - 1] > x; --at) held[at] = held[at - 1];
+        held[at] = x;
+    }
+    for (int i = 0; i < 9; ++i) sorted[threadIdx.x * 9 + i] = held[i];
+}
+"""
+
+
+class Sorting:
+    """An expert for one operator that no loop nest can do."""
+
+    @staticmethod
+    def propose(problem: Problem, graph: Graph, target: Target) -> Template | None:
+        del target
+        if [node.op for node in graph.nodes] != ["aten.sort.default"]:
+            return None
+        bound = tuple(Binding(kind="tensor", name=s.name, ctype="float") for s in problem.arguments)
+        source = SORTING.replace("rows", problem.inputs[0].name).replace("sorted", problem.outputs[0].name)
+        step = Step(symbol="order", arguments=bound, launch=Launch(grid=(1, 1, 1), block=(32, 1, 1)))
+        made = Candidate(
+            problem=digest(problem), language="cuda", sources=(SourceFile(path="order.cu", text=source),),
+            plan=LaunchPlan(steps=(step,)),
+        )  # fmt: skip
+        return Template(name="sorting", space=Space(parameters=()), emit=lambda _: made)
+
+
+def test_operators_without_a_reader_go_to_the_other_experts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    case = Traced(lambda x, w: torch.sort(x @ w).values * 2.0 + 1.0, torch.randn(32, 24), torch.randn(24, 9))
+    refused = program.propose(case.problem, case.graph, target())
+    assert isinstance(refused, Refusal)
+    assert refused.subject == "aten.sort.default"
+    program.foreign_candidate.cache_clear()
+    monkeypatch.setitem(sys.modules, "kernelwright.experts.sorting", Sorting)
+    monkeypatch.setitem(experts.EXPERTS, "cuda", (*experts.EXPERTS["cuda"], "sorting"))
+    made = emitted(templates(case)["cuda-program"])
+    assert [step.symbol for step in made.plan.steps] == ["kw_0", "kw_1_order", "kw_2"]
+    check(build(case.problem, made, tmp_path), case)
+    program.foreign_candidate.cache_clear()
