@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
-from kernelwright.experts import EXPERTS, MOST_NODES
+from kernelwright.experts import EXPERTS, MOST_CUT_NODES, MOST_NODES
 from kernelwright.experts.read import POINTWISE
 from kernelwright.experts.read_folds import FOLDS
 from kernelwright.experts.read_views import VIEWS
@@ -22,7 +22,7 @@ HEAD = f"""# What the experts cover
 `kernelwright optimize` searches where an expert takes the whole operator graph of a reference; elsewhere it names the
 operator that is in the way and times the baselines. `kernelwright show SOURCE` says which experts take it, `--graph`
 prints the operators. A kernel for anything else can be written by hand (`show --skeleton`) and judged. No expert takes
-sizes that vary, or more than {MOST_NODES} operators. This page is written by `tools/coverage_table.py`.
+sizes that vary, or more than {MOST_NODES} operators ({MOST_CUT_NODES} on a GPU, where a program is cut first). This page is written by `tools/coverage_table.py`.
 
 ## Operators of the loop experts
 
