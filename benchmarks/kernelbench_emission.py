@@ -1,7 +1,7 @@
 """How many KernelBench tasks get a GPU candidate that compiles: `python benchmarks/kernelbench_emission.py CLONE`.
 
-Needs no GPU. Every fifth, seventh and fourth task of levels 1, 2 and 3, shrunk as `bench kernelbench --cap` shrinks them; the default
-point of the first CUDA template, built for sm_90a in this process with an hour for each. Says nothing about speed.
+Needs no GPU. Every fifth, seventh and fourth task of levels 1, 2 and 3, shrunk as `bench kernelbench --cap` shrinks
+them; the default point of the first CUDA template, built for sm_90a with an hour for each. Says nothing about speed.
 """
 
 from __future__ import annotations

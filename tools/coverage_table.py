@@ -22,7 +22,8 @@ HEAD = f"""# What the experts cover
 `kernelwright optimize` searches where an expert takes the whole operator graph of a reference; elsewhere it names the
 operator that is in the way and times the baselines. `kernelwright show SOURCE` says which experts take it, `--graph`
 prints the operators. A kernel for anything else can be written by hand (`show --skeleton`) and judged. No expert takes
-sizes that vary, or more than {MOST_NODES} operators ({MOST_CUT_NODES} on a GPU, where a program is cut first). This page is written by `tools/coverage_table.py`.
+sizes that vary, or more than {MOST_NODES} operators ({MOST_CUT_NODES} on a GPU, where a program is cut first). This
+page is written by `tools/coverage_table.py`.
 
 ## Operators of the loop experts
 

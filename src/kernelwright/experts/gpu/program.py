@@ -21,6 +21,7 @@ from pathlib import Path
 
 from kernelwright.experts import EXPERTS, loops
 from kernelwright.experts import tensors as t
+from kernelwright.experts.chain import Unsupported
 from kernelwright.experts.gpu import cuda, vendors
 from kernelwright.experts.gpu.kernel import SIZES, Settings
 from kernelwright.experts.gpu.operands import HALVES
@@ -296,11 +297,14 @@ def candidate(
     settings = cuda.settings_of(tuple(given.items()))
     source = Source(problem, target, settings, method, str(given.get("products", "own")))
     main, fallback = programs
-    source.add(main)
-    if fallback is not None:
-        assert version is not None
-        source.look(main, version)
-        source.add(fallback, flag=FLAG)
+    try:
+        source.add(main)
+        if fallback is not None:
+            assert version is not None
+            source.look(main, version)
+            source.add(fallback, flag=FLAG)
+    except Unsupported as fault:
+        return Failure(stage="emit", kind="program", message=str(fault))
     about = f"// Rewritten by: {', '.join(version.rules)}.\n" if version else ""
     header = cuda.header(problem, settings) + '#include "product.cuh"\n' + about
     text = "\n".join([header, *map(cuda.table, source.tables.values()), *source.functions])
