@@ -18,6 +18,7 @@ from kernelwright.types import Artifact, Candidate, KernelResources, Refusal, Ta
 
 TARGET = Target(kind="cuda", architecture="sm_90a", features=(), threads=2, toolchain=())
 Inputs = tuple[torch.Tensor, ...]
+Case = tuple[Template, Traced, Sequence[Inputs]]
 
 
 def templates(expert: Expert, traced: Traced) -> dict[str, Template]:
@@ -67,9 +68,7 @@ def arguments(traced: Traced, given: Inputs) -> list[torch.Tensor]:
     return [*given, *(traced.state[spec.name] for spec in traced.problem.parameters)]
 
 
-def check(
-    cases: Sequence[tuple[Template, Traced, Sequence[Inputs]]], folder: Path, *, others: int = 1
-) -> list[Candidate]:
+def check(cases: Sequence[Case], folder: Path, *, others: int = 1) -> list[Candidate]:
     """Compares the default point, on all inputs, and others, on the last, with float64 by the judge's rule.
 
     Returns:
