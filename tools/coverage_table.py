@@ -15,6 +15,7 @@ from kernelwright.experts import EXPERTS, MOST_CUT_NODES, MOST_NODES
 from kernelwright.experts.read import POINTWISE
 from kernelwright.experts.read_folds import FOLDS
 from kernelwright.experts.read_views import VIEWS
+from kernelwright.experts.read_windows import WINDOWS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 HEAD = f"""# What the experts cover
@@ -31,7 +32,12 @@ A graph made of these only, in any order and number, is taken on the CPU and on 
 are PyTorch's names after decomposition: `torch.nn.functional.mse_loss`, say, arrives as `sub`, `pow` and `mean`. An
 option that an operator's reader does not know is refused by name; so is arithmetic in integers of less than 32 bits.
 """
-GROUPS = (("pointwise", POINTWISE), ("views and look-ups", VIEWS), ("reductions, normalisations, scans", FOLDS))
+GROUPS = (
+    ("pointwise", POINTWISE),
+    ("views and look-ups", VIEWS),
+    ("reductions, normalisations, scans", FOLDS),
+    ("windows and bags, on a GPU only", WINDOWS),
+)
 TARGETS = {"cpu": "on the CPU", "cuda": "on a GPU"}
 
 

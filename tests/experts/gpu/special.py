@@ -18,6 +18,7 @@ from kernelwright.types import Artifact, Candidate, KernelResources, Refusal, Ta
 
 TARGET = Target(kind="cuda", architecture="sm_90a", features=(), threads=2, toolchain=())
 Inputs = tuple[torch.Tensor, ...]
+Case = tuple[Template, Traced, Sequence[Inputs]]
 
 
 def templates(expert: Expert, traced: Traced) -> dict[str, Template]:
@@ -67,9 +68,7 @@ def arguments(traced: Traced, given: Inputs) -> list[torch.Tensor]:
     return [*given, *(traced.state[spec.name] for spec in traced.problem.parameters)]
 
 
-def check(
-    cases: Sequence[tuple[Template, Traced, Sequence[Inputs]]], folder: Path, *, others: int = 1
-) -> list[Candidate]:
+def check(cases: Sequence[Case], folder: Path, *, others: int = 1) -> list[Candidate]:
     """Compares the default point, on all inputs, and others, on the last, with float64 by the judge's rule.
 
     Returns:
@@ -108,11 +107,13 @@ def assert_near(got: torch.Tensor, own: torch.Tensor, truth: torch.Tensor) -> No
     assert float(mine.max()) <= limit, f"largest {float(mine.max()):.3g}, allowed {limit:.3g}"
 
 
-def compiled(template: Template, traced: Traced, architecture: str) -> tuple[KernelResources, ...]:
-    """Returns what the kernels need at the default point, built in the jail as a user's would be."""
+def compiled(cases: Sequence[tuple[Template, Traced]], architecture: str) -> list[tuple[KernelResources, ...]]:
+    """Returns what the kernels need at default points, built in the jail as a user's would be."""
     target = Target(kind="cuda", architecture=architecture, features=(), threads=2, toolchain=())
-    (made, *_) = emitted(template, others=0)
+    found = []
     with Builder(target, workers=1) as builder:
-        (outcome,) = builder.build(traced.problem, [made])
-    assert isinstance(outcome, Artifact), outcome
-    return outcome.resources
+        for template, traced in cases:
+            (outcome,) = builder.build(traced.problem, list(emitted(template, others=0)))
+            assert isinstance(outcome, Artifact), f"{template.name}: {outcome}"
+            found.append(outcome.resources)
+    return found
