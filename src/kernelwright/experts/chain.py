@@ -256,6 +256,8 @@ def _float(reader: Reader, node: Node, arguments: dict[str, Arg], shape: tuple[i
         if arguments.get("rounding_mode") is not None:
             raise Unsupported(f"{node.op} with rounding")
         return _operation(name, *(reader.operand(arguments[key], shape) for key in ("self", "other")))
+    if "self" not in arguments:
+        raise Unsupported(f"{node.op} is not pointwise")
     item = reader.operand(arguments["self"], shape)
     if name in UNARY:
         return _operation(name, item)
