@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
-from kernelwright.experts import EXPERTS, MOST_NODES
+from kernelwright.experts import EXPERTS, MOST_CUT_NODES, MOST_NODES
 from kernelwright.experts.read import POINTWISE
 from kernelwright.experts.read_folds import FOLDS
 from kernelwright.experts.read_views import VIEWS
+from kernelwright.experts.read_windows import WINDOWS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 HEAD = f"""# What the experts cover
@@ -22,7 +23,8 @@ HEAD = f"""# What the experts cover
 `kernelwright optimize` searches where an expert takes the whole operator graph of a reference; elsewhere it names the
 operator that is in the way and times the baselines. `kernelwright show SOURCE` says which experts take it, `--graph`
 prints the operators. A kernel for anything else can be written by hand (`show --skeleton`) and judged. No expert takes
-sizes that vary, or more than {MOST_NODES} operators. This page is written by `tools/coverage_table.py`.
+sizes that vary, or more than {MOST_NODES} operators ({MOST_CUT_NODES} on a GPU, where a program is cut first). This
+page is written by `tools/coverage_table.py`.
 
 ## Operators of the loop experts
 
@@ -30,7 +32,12 @@ A graph made of these only, in any order and number, is taken on the CPU and on 
 are PyTorch's names after decomposition: `torch.nn.functional.mse_loss`, say, arrives as `sub`, `pow` and `mean`. An
 option that an operator's reader does not know is refused by name; so is arithmetic in integers of less than 32 bits.
 """
-GROUPS = (("pointwise", POINTWISE), ("views and look-ups", VIEWS), ("reductions, normalisations, scans", FOLDS))
+GROUPS = (
+    ("pointwise", POINTWISE),
+    ("views and look-ups", VIEWS),
+    ("reductions, normalisations, scans", FOLDS),
+    ("windows and bags, on a GPU only", WINDOWS),
+)
 TARGETS = {"cpu": "on the CPU", "cuda": "on a GPU"}
 
 

@@ -156,6 +156,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "powers": (lambda x: x.clamp(-1, 1) ** 2 + x.abs() ** 0.5 + 2**x + (x.abs() + 0.1).pow(x), (X,)),
     "trigonometry": (lambda x: torch.sin(x) + torch.cos(x) * torch.tanh(x) + torch.atan(x), (X,)),
     "halves_joined": (lambda x: torch.stack([x[..., 0::2], x[..., 1::2]], -1).flatten(-2), (EVEN,)),
+    "rolled": (
+        lambda x: (torch.roll(x.relu().view(-1, 4, 5, 6), (1, 2), (1, 2)) * 2).view(-1, 20, 6).softmax(-1),
+        (normal(3, 20, 6),),
+    ),
+    "pooled_whole": (lambda x: F.adaptive_avg_pool1d(x.transpose(1, 2), 1).flatten(1), (normal(3, 20, 6),)),
     "padded_softmax": (lambda x: F.softmax(F.pad(x, (1, 2)), -1), (X,)),
     "joined_long": (lambda x, y: torch.cat([x, y * 2]), (normal(20011), normal(30001))),
     "joined_rows": (lambda x, y: torch.cat([x, y[:5]], 0).relu(), (X, Y)),

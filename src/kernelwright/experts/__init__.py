@@ -15,12 +15,24 @@ from kernelwright.types import Problem, Refusal, Target, Template
 
 EXPERTS = {
     "cpu": ("loops", "window", "attention", "topk", "bag", "program"),
-    "cuda": ("gpu.cuda", "gpu.triton", "gpu.cutile"),
+    "cuda": (
+        "gpu.cuda",
+        "gpu.triton",
+        "gpu.cutile",
+        "gpu.attention",
+        "gpu.window",
+        "gpu.topk",
+        "gpu.bag",
+        "gpu.program",
+    ),
 }
 """Modules of this package by the target's kind, in the order in which they are asked."""
 MOST_NODES = 400
-"""Operators of the largest graph that is tried: the loop expert's time grows with the cube of it (160 layer norms
-of 4 operators took 9.5 s in 2026), and so large a program is to be cut into kernels first."""
+"""Operators of the largest graph that is tried in one piece: the loop expert's time grows with the cube of it (160
+layer norms of 4 operators took 9.5 s in 2026)."""
+MOST_CUT_NODES = 2000
+"""The same for experts that cut graphs into steps."""
+CUTTING = ("gpu.program",)
 
 
 def templates(problem: Problem, graph: Graph, *, target: Target) -> Proposals:
@@ -29,12 +41,14 @@ def templates(problem: Problem, graph: Graph, *, target: Target) -> Proposals:
         sizes = ", ".join(axis.name for axis in problem.axes)
         reason = f"experts write kernels for fixed sizes, and {sizes} may vary; `kernelwright judge` takes your own"
         return Proposals(templates=(), refusals=(Refusal(subject=problem.name, reason=reason),))
-    if len(graph.nodes) > MOST_NODES:
-        reason = f"no expert takes a graph of {len(graph.nodes)} operators; {MOST_NODES} is the most"
+    asked = [name for name in EXPERTS[target.kind] if len(graph.nodes) <= limit_of(name)]
+    if not asked:
+        most = max(map(limit_of, EXPERTS[target.kind]))
+        reason = f"no expert takes a graph of {len(graph.nodes)} operators; {most} is the most"
         return Proposals(templates=(), refusals=(Refusal(subject=problem.name, reason=f"{reason}; give it in parts"),))
     found: list[Template] = []
     refused: dict[str, Refusal] = {}
-    for name in EXPERTS[target.kind]:
+    for name in asked:
         expert: Expert = import_module(f"{__name__}.{name}")
         answer = expert.propose(problem, graph, target)
         if isinstance(answer, Refusal):
@@ -48,3 +62,8 @@ def templates(problem: Problem, graph: Graph, *, target: Target) -> Proposals:
         # A refusal of one expert is news only where no other could do the whole graph.
         return Proposals(templates=tuple(found), refusals=())
     return Proposals(templates=(), refusals=tuple(refused.values()))
+
+
+def limit_of(name: str) -> int:
+    """Returns the operators of the largest graph that an expert is asked about."""
+    return MOST_CUT_NODES if name in CUTTING else MOST_NODES

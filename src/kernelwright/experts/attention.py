@@ -13,6 +13,7 @@ from functools import partial
 
 from kernelwright.experts.attention_code import Attention, attention_space, emit_attention
 from kernelwright.experts.chain import (
+    COMPARE,
     IOTA,
     Expression,
     Leaf,
@@ -24,7 +25,7 @@ from kernelwright.experts.chain import (
     shaped,
 )
 from kernelwright.experts.protocol import Answer
-from kernelwright.experts.views import VIEW_OPS, View, Wiring, inverse, refs, reshape, sequence, whole, whole_number
+from kernelwright.experts.views import View, Wiring, inverse, refs, reshape, sequence, whole, whole_number
 from kernelwright.graph import Arg, Graph, Node, Ref
 from kernelwright.types import Problem, Refusal, Target, Template, TensorSpec, replace, value
 
@@ -34,15 +35,21 @@ NEGATIVE_INFINITY = Literal(number=float("-inf"), dtype="float32")
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns a template for a graph with one softmax over a matrix product; None where there is none."""
-    wiring = Wiring(problem, graph)
-    softmaxes = [node for node in graph.nodes if node.op == "aten._softmax.default"]
+    work = recognised(Wiring(problem, graph))
+    if not isinstance(work, Attention):
+        return work
+    return Template(name="attention", space=attention_space(work, target), emit=partial(emit_attention, problem, work))
+
+
+def recognised(wiring: Wiring) -> Attention | Refusal | None:
+    """Returns the attention that a graph is, why it cannot be done, or None where there is none."""
+    softmaxes = [node for node in wiring.graph.nodes if node.op == "aten._softmax.default"]
     if len(softmaxes) != 1 or len(_products(wiring, softmaxes[0])) != 1:
         return None
     try:
-        work = _read(wiring, softmaxes[0])
+        return _read(wiring, softmaxes[0])
     except Unsupported as reason:
         return Refusal(subject="attention", reason=str(reason))
-    return Template(name="attention", space=attention_space(work, target), emit=partial(emit_attention, problem, work))
 
 
 def _products(wiring: Wiring, softmax: Node) -> list[Node]:
@@ -69,7 +76,7 @@ def _read(wiring: Wiring, softmax: Node) -> Attention:
     full = wiring.shape(Ref(name=product.name))
     heads, queries, keys = full if len(full) == 3 else (1, *full)
     score = shaped(Reader(wiring, product.name).read(_ref(softmax.argument("self"))), (heads, queries, keys))
-    core = Leaf(view=whole(product.name, (heads, queries, keys)), dtype="float32")
+    core = Leaf(view=whole(product.name, (heads, queries, keys)), dtype=wiring.dtype(Ref(name=product.name)))
     if [leaf for leaf in leaves(score) if leaf.view.base == product.name] != [core]:
         raise Unsupported("the scores are permuted before the softmax")
     depth = wiring.shape(_ref(product.argument("self")))[-1]
@@ -90,6 +97,7 @@ def _read(wiring: Wiring, softmax: Node) -> Attention:
         values_out=None if v is None else ending.values((heads, queries, v.shape[-1])),
         outs=wiring.problem.outputs, guarded=ending.guarded,
         horizon=rule.horizon if rule else None, visible=rule.visible if rule else None,
+        sheltered=rule is not None and isinstance(score, Operation) and score.op == "select",
     )  # fmt: skip
 
 
@@ -104,12 +112,12 @@ def _factor(wiring: Wiring, item: Arg, shape: tuple[int, ...], name: str) -> tup
     found, scale = shaped(Reader(wiring).read(_ref(item)), shape), 1.0
     while isinstance(found, Operation):
         right = found.operands[1] if len(found.operands) == 2 else None
-        if not isinstance(right, Literal) or found.code not in ("({0} * {1})", "({0} / {1})"):
+        if not isinstance(right, Literal) or found.op not in ("mul", "div"):
             raise Unsupported(f"{name} is computed from its input by more than a scale")
-        scale = scale * float(right.number) if "*" in found.code else scale / float(right.number)
+        scale = scale * float(right.number) if found.op == "mul" else scale / float(right.number)
         found = found.operands[0]
-    if not isinstance(found, Leaf) or found.view.base not in wiring.tensors or found.dtype != "float32":
-        raise Unsupported(f"{name} is not a float32 input")
+    if not isinstance(found, Leaf) or found.view.base not in wiring.tensors or found.dtype not in wiring.floats:
+        raise Unsupported(f"{name} is not an input of {' or '.join(wiring.floats)}")
     if any(len(factors) > 1 for factors in found.view.dims[1:]):
         raise Unsupported(f"{name} has a layout that no strides describe")
     return found.view, scale
@@ -143,7 +151,7 @@ class _Ending:
 
     def _output(self, ref: Ref, spec: TensorSpec) -> None:
         node = self._origin(ref)
-        if spec.dtype != "float32":
+        if spec.dtype not in self.wiring.floats:
             raise Unsupported(f"an output of {spec.dtype}")
         if node is not None and node.op in PRODUCTS:
             left = self._origin(_ref(node.argument("self")))
@@ -160,7 +168,7 @@ class _Ending:
     def _origin(self, ref: Ref) -> Node | None:
         """Returns the node below all views."""
         node = self.wiring.maker(ref)
-        while node is not None and node.op in VIEW_OPS:
+        while node is not None and self.wiring.renames(node):
             node = self.wiring.maker(node.argument("self"))
         return node
 
@@ -256,7 +264,7 @@ def _causal(score: Expression) -> _Rule | None:
     """
     if not isinstance(score, Operation):
         return None
-    if score.code == "({0} + {1})":
+    if score.op == "add":
         for position in (0, 1):
             rule = _causal(score.operands[position])
             if rule is not None:
@@ -264,7 +272,7 @@ def _causal(score: Expression) -> _Rule | None:
                 operands[position] = rule.visible
                 return _Rule(horizon=rule.horizon, visible=replace(score, operands=tuple(operands)))
         return None
-    if score.code != "kw::select({0}, {1}, {2})":
+    if score.op != "select":
         return None
     condition, chosen, other = score.operands
     if NEGATIVE_INFINITY not in (chosen, other):
@@ -279,18 +287,17 @@ def _masked_from(condition: Expression, *, when: bool) -> int | None:
     if not isinstance(condition, Operation):
         return None
     operands = condition.operands
-    if condition.code == "(~{0})":
+    if condition.op == "not":
         return _masked_from(operands[0], when=not when)
-    if condition.code == "({0} & {1})":
+    if condition.op == "and":
         rest = [o for o in operands if not (isinstance(o, Literal) and o.number)]
         return _masked_from(rest[0], when=when) if len(rest) == 1 else None
-    for symbol in ("<=", ">=", "<", ">"):
-        if condition.code == f"kw::to_mask({{0}} {symbol} {{1}})":
-            left, right = _affine(operands[0]), _affine(operands[1])
-            if left is None or right is None:
-                return None
-            return _bound(left, right, symbol, when=when)
-    return None
+    if condition.op not in ("le", "ge", "lt", "gt"):
+        return None
+    left, right = _affine(operands[0]), _affine(operands[1])
+    if left is None or right is None:
+        return None
+    return _bound(left, right, COMPARE[condition.op], when=when)
 
 
 def _bound(left: tuple[int, int, int], right: tuple[int, int, int], symbol: str, *, when: bool) -> int | None:
@@ -316,8 +323,8 @@ def _affine(item: Expression) -> tuple[int, int, int] | None:
             return None
         return (strides[1], strides[2], item.view.start)
     parts = [_affine(operand) for operand in item.operands]
-    if len(parts) != 2 or parts[0] is None or parts[1] is None or item.code not in ("({0} + {1})", "({0} - {1})"):
+    if len(parts) != 2 or parts[0] is None or parts[1] is None or item.op not in ("add", "sub"):
         return None
-    sign = 1 if "+" in item.code else -1
+    sign = 1 if item.op == "add" else -1
     (a, b, c), (d, e, f) = parts[0], parts[1]
     return (a + sign * d, b + sign * e, c + sign * f)

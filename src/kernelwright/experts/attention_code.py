@@ -48,6 +48,8 @@ class Attention:
     """Keys from query + horizon on are masked; None: no such rule."""
     visible: Expression | None
     """What `score` is where no such rule masks."""
+    sheltered: bool = False
+    """Whether what that rule masks is -inf whatever q and k hold; else NaN may be left of it."""
 
 
 def attention_space(work: Attention, target: Target) -> Space:

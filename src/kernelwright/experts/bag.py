@@ -51,15 +51,21 @@ class Bags:
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns a template for a graph with one embedding bag; None where there is none."""
-    wiring = Wiring(problem, graph)
-    cores = [node for node in graph.nodes if node.op in BAGS or _reduces_rows(wiring, node)]
+    work = recognised(Wiring(problem, graph))
+    if not isinstance(work, Bags):
+        return work
+    return Template(name="embedding_bag", space=_space(work, target), emit=partial(_emit, problem, work))
+
+
+def recognised(wiring: Wiring) -> Bags | Refusal | None:
+    """Returns the embedding bag that a graph is, why it cannot be done, or None where there is none."""
+    cores = [node for node in wiring.graph.nodes if node.op in BAGS or _reduces_rows(wiring, node)]
     if len(cores) != 1:
         return None
     try:
-        work = _bag(wiring, cores[0]) if cores[0].op in BAGS else _looked_up(wiring, cores[0])
+        return _bag(wiring, cores[0]) if cores[0].op in BAGS else _looked_up(wiring, cores[0])
     except Unsupported as reason:
         return Refusal(subject=cores[0].op, reason=str(reason))
-    return Template(name="embedding_bag", space=_space(work, target), emit=partial(_emit, problem, work))
 
 
 def _reduces_rows(wiring: Wiring, node: Node) -> bool:

@@ -40,9 +40,9 @@ class Literal:
 
 @value
 class Operation:
-    """A C++ template with {0}, {1} ... for the operands; V stands for the float vector type."""
+    """One operation of VECTORS on each element; how a language spells it is the printer's matter."""
 
-    code: str
+    op: str
     operands: tuple[Expression, ...]
     dtype: str
 
@@ -50,20 +50,29 @@ class Operation:
 Expression = Leaf | Literal | Operation
 
 FLOAT = "float32"
-UNARY = {
+HALVES = ("float16", "bfloat16")
+UNARY = frozenset(
+    ("relu", "sigmoid", "tanh", "neg", "exp", "abs", "sqrt", "rsqrt", "log", "log1p", "erf", "reciprocal", "silu")
+)
+BINARY = ("mul", "div", "maximum", "minimum")
+COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+LOGIC = {"logical_and": "and", "logical_or": "or", "bitwise_and": "and", "bitwise_or": "or", "logical_xor": "xor"}
+VECTORS = {
     "relu": "kw::maximum({0}, kw::broadcast<V>(0.0f))", "sigmoid": "kw::sigmoid({0})", "tanh": "kw::tanh({0})",
     "neg": "(-{0})", "exp": "kw::exp({0})", "abs": "kw::abs({0})", "sqrt": "kw::sqrt({0})",
     "rsqrt": "kw::rsqrt({0})", "log": "kw::log({0})", "log1p": "kw::log1p({0})", "erf": "kw::erf({0})",
-    "reciprocal": "(1.0f / {0})", "silu": "({0} * kw::sigmoid({0}))",
+    "reciprocal": "(1.0f / {0})", "silu": "({0} * kw::sigmoid({0}))", "square": "({0} * {0})",
+    "gelu": "({0} * 0.5f * (1.0f + kw::erf({0} * 0.70710678f)))",
+    "gelu_tanh": "({0} * 0.5f * (1.0f + kw::tanh(0.79788456f * ({0} + 0.044715f * {0} * {0} * {0}))))",
+    "leaky_relu": "kw::select(kw::to_mask({0} > 0.0f), {0}, {0} * {1})",
+    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})",
+    "maximum": "kw::maximum({0}, {1})", "minimum": "kw::minimum({0}, {1})", "scaled_shift": "({0} * {1} + {2})",
+    **{name: f"kw::to_mask({{0}} {sign} {{1}})" for name, sign in COMPARE.items()},
+    "and": "({0} & {1})", "or": "({0} | {1})", "xor": "({0} ^ {1})", "not": "(~{0})",
+    "select": "kw::select({0}, {1}, {2})", "to_float": "kw::convert<float>({0})",
+    "truth": "kw::select({0}, kw::broadcast<V>(1.0f), kw::broadcast<V>(0.0f))",
 }  # fmt: skip
-GELU = {
-    "none": "({0} * 0.5f * (1.0f + kw::erf({0} * 0.70710678f)))",
-    "tanh": "({0} * 0.5f * (1.0f + kw::tanh(0.79788456f * ({0} + 0.044715f * {0} * {0} * {0}))))",
-}
-BINARY = {"mul": "({0} * {1})", "div": "({0} / {1})", "maximum": "kw::maximum({0}, {1})",
-          "minimum": "kw::minimum({0}, {1})"}  # fmt: skip
-COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-LOGIC = {"logical_and": "&", "logical_or": "|", "bitwise_and": "&", "bitwise_or": "|", "logical_xor": "^"}
+"""Every operation as C++ on vectors, with {0}, {1} ... for the operands; V stands for the float vector type."""
 
 
 def literal(number: float | int | bool, dtype: str = FLOAT) -> Literal:
@@ -106,9 +115,7 @@ class Reader:
         """Returns an operand broadcast to a shape and, where it is a number, of a dtype."""
         if isinstance(item, Ref):
             found = mapped(self.read(item), lambda view: expand(view, shape))
-            if dtype == FLOAT and found.dtype != FLOAT:
-                return _to_float(found)
-            return found
+            return found if dtype != FLOAT or found.dtype in (FLOAT, *self.wiring.floats) else _to_float(found)
         if isinstance(item, int | float):
             return literal(item, dtype)
         raise Unsupported(f"operand {item!r} is neither a tensor nor a number")
@@ -151,17 +158,17 @@ def _ref(node: Node, name: str) -> Ref:
     return item
 
 
-def _operation(code: str, *operands: Expression, dtype: str = FLOAT) -> Operation:
-    return Operation(code=code, operands=operands, dtype=dtype)
+def _operation(op: str, *operands: Expression, dtype: str = FLOAT) -> Operation:
+    return Operation(op=op, operands=operands, dtype=dtype)
 
 
 def _to_float(item: Expression) -> Expression:
     if isinstance(item, Literal):
         return literal(float(item.number))
     if item.dtype == "bool":
-        return _operation("kw::select({0}, kw::broadcast<V>(1.0f), kw::broadcast<V>(0.0f))", item)
+        return _operation("truth", item)
     if item.dtype in ("int64", "int32"):
-        return _operation("kw::convert<float>({0})", item)
+        return _operation("to_float", item)
     raise Unsupported(f"arithmetic on {item.dtype}")
 
 
@@ -169,6 +176,8 @@ def _pointwise(reader: Reader, node: Node, shape: tuple[int, ...], dtype: str) -
     """Returns one pointwise node as an expression."""
     space, name, _ = node.op.split(".")
     arguments = dict(node.arguments)
+    if dtype in reader.wiring.floats:  # halves are computed in float32
+        dtype = FLOAT
     if space != "aten":
         raise Unsupported(f"{node.op} is not pointwise")
     if name in ("full", "full_like", "scalar_tensor"):
@@ -202,17 +211,17 @@ def _boolean(reader: Reader, name: str, arguments: dict[str, Arg], shape: tuple[
     if name in ("logical_not", "bitwise_not"):
         if left.dtype != "bool":
             raise Unsupported(f"aten.{name} on {left.dtype}")
-        return _operation("(~{0})", left, dtype="bool")
-    right = reader.operand(arguments["other"], shape, left.dtype)
-    if left.dtype != right.dtype:
+        return _operation("not", left, dtype="bool")
+    right = reader.operand(arguments["other"], shape, FLOAT if left.dtype in HALVES else left.dtype)
+    if left.dtype != right.dtype and not {left.dtype, right.dtype} <= {FLOAT, *reader.wiring.floats}:
         left, right = _to_float(left), _to_float(right)
     if name in COMPARE:
         if left.dtype == "bool":
             raise Unsupported(f"aten.{name} on bool")
-        return _operation(f"kw::to_mask({{0}} {COMPARE[name]} {{1}})", left, right, dtype="bool")
+        return _operation(name, left, right, dtype="bool")
     if left.dtype != "bool":
         raise Unsupported(f"aten.{name} on {left.dtype}")
-    return _operation(f"({{0}} {LOGIC[name]} {{1}})", left, right, dtype="bool")
+    return _operation(LOGIC[name], left, right, dtype="bool")
 
 
 def _where(reader: Reader, arguments: dict[str, Arg], shape: tuple[int, ...], dtype: str) -> Expression:
@@ -220,7 +229,7 @@ def _where(reader: Reader, arguments: dict[str, Arg], shape: tuple[int, ...], dt
     if condition.dtype != "bool" or dtype != FLOAT:
         raise Unsupported(f"aten.where of {condition.dtype} and {dtype}")
     chosen, other = (reader.operand(arguments[key], shape) for key in ("self", "other"))
-    return _operation("kw::select({0}, {1}, {2})", condition, chosen, other)
+    return _operation("select", condition, chosen, other)
 
 
 def _sum(reader: Reader, name: str, arguments: dict[str, Arg], shape: tuple[int, ...], dtype: str) -> Expression:
@@ -231,10 +240,10 @@ def _sum(reader: Reader, name: str, arguments: dict[str, Arg], shape: tuple[int,
     if not isinstance(alpha, int | float):
         raise Unsupported(f"aten.{name} with alpha {alpha!r}")
     if alpha != 1 and name != "rsub":
-        right = _operation("({0} * {1})", right, literal(alpha, dtype), dtype=dtype)
+        right = _operation("mul", right, literal(alpha, dtype), dtype=dtype)
     elif alpha != 1:
-        left = _operation("({0} * {1})", left, literal(alpha, dtype), dtype=dtype)
-    return _operation("({0} + {1})" if name == "add" else "({0} - {1})", left, right, dtype=dtype)
+        left = _operation("mul", left, literal(alpha, dtype), dtype=dtype)
+    return _operation("add" if name == "add" else "sub", left, right, dtype=dtype)
 
 
 def _float(reader: Reader, node: Node, arguments: dict[str, Arg], shape: tuple[int, ...]) -> Expression:
@@ -246,25 +255,27 @@ def _float(reader: Reader, node: Node, arguments: dict[str, Arg], shape: tuple[i
     if name in BINARY:
         if arguments.get("rounding_mode") is not None:
             raise Unsupported(f"{node.op} with rounding")
-        return _operation(BINARY[name], *(reader.operand(arguments[key], shape) for key in ("self", "other")))
+        return _operation(name, *(reader.operand(arguments[key], shape) for key in ("self", "other")))
+    if "self" not in arguments:
+        raise Unsupported(f"{node.op} is not pointwise")
     item = reader.operand(arguments["self"], shape)
     if name in UNARY:
-        return _operation(UNARY[name], item)
+        return _operation(name, item)
     if name == "_to_copy":
         return item
     if name in ("hardtanh", "clamp"):
         keys = ("min_val", "max_val") if name == "hardtanh" else ("min", "max")
         for key, function in zip(keys, ("maximum", "minimum"), strict=True):
             if arguments[key] is not None:
-                item = _operation(f"kw::{function}({{0}}, {{1}})", item, reader.operand(arguments[key], shape))
+                item = _operation(function, item, reader.operand(arguments[key], shape))
         return item
     if name == "gelu":
-        return _operation(GELU["tanh" if arguments["approximate"] == "tanh" else "none"], item)
+        return _operation("gelu_tanh" if arguments["approximate"] == "tanh" else "gelu", item)
     if name == "leaky_relu":
         slope = reader.operand(arguments["negative_slope"], shape)
-        return _operation("kw::select(kw::to_mask({0} > 0.0f), {0}, {0} * {1})", item, slope)
+        return _operation("leaky_relu", item, slope)
     if name == "pow" and arguments["exponent"] == 2:
-        return _operation("({0} * {0})", item)
+        return _operation("square", item)
     raise Unsupported(f"{node.op} is not among the pointwise operators that can follow")
 
 
@@ -279,9 +290,9 @@ def _batch_norm(reader: Reader, arguments: dict[str, Arg], shape: tuple[int, ...
         parts.append(mapped(shaped(reader.read(item), across), lambda view: expand(view, shape)))
     eps = reader.operand(arguments["eps"], shape)
     weight, bias, mean, variance = parts
-    slope = _operation("({0} / kw::sqrt({1} + {2}))", weight, variance, eps)
-    offset = _operation("({0} - {1} * {2})", bias, mean, slope)
-    return _operation("({0} * {1} + {2})", reader.operand(arguments["input"], shape), slope, offset)
+    slope = _operation("div", weight, _operation("sqrt", _operation("add", variance, eps)))
+    offset = _operation("sub", bias, _operation("mul", mean, slope))
+    return _operation("scaled_shift", reader.operand(arguments["input"], shape), slope, offset)
 
 
 def number_code(item: Literal) -> str:
@@ -305,6 +316,10 @@ class Lines:
         held: code for leaves that are in registers, by base name.
     """
 
+    spelled = VECTORS
+    """How operations are written."""
+    statement = "const auto {0} = {1};"
+
     def __init__(self, indices: tuple[str, ...], *, width: int, count: str = "", held: dict[str, str]) -> None:
         self.indices = indices
         self.width = width
@@ -316,23 +331,28 @@ class Lines:
     def write(self, item: Expression) -> str:
         """Returns the code of an expression after writing the statements that it needs."""
         if isinstance(item, Literal):
-            if item.dtype == "bool":
-                return f"kw::broadcast<kw::mask<{self.width}>>({-int(item.number)})"
-            vector = "V" if item.dtype == FLOAT else f"kw::vec<int64_t, {self.width}>"
-            return f"kw::broadcast<{vector}>({number_code(item)})"
+            return self.literal(item)
         if isinstance(item, Leaf) and item.view.base in self.held:
             return self.held[item.view.base]
         if item not in self._names:
-            code = self._leaf(item) if isinstance(item, Leaf) else self._operation(item)
+            code = self.leaf(item) if isinstance(item, Leaf) else self._operation(item)
             name = f"t{len(self._names)}"
-            self.lines.append(f"const auto {name} = {code};")
+            self.lines.append(self.statement.format(name, code))
             self._names[item] = name
         return self._names[item]
 
     def _operation(self, item: Operation) -> str:
-        return item.code.format(*(self.write(operand) for operand in item.operands))
+        return self.spelled[item.op].format(*(self.write(operand) for operand in item.operands))
 
-    def _leaf(self, item: Leaf) -> str:
+    def literal(self, item: Literal) -> str:
+        """Returns the code of a number."""
+        if item.dtype == "bool":
+            return f"kw::broadcast<kw::mask<{self.width}>>({-int(item.number)})"
+        vector = "V" if item.dtype == FLOAT else f"kw::vec<int64_t, {self.width}>"
+        return f"kw::broadcast<{vector}>({number_code(item)})"
+
+    def leaf(self, item: Leaf) -> str:
+        """Returns the code of elements that are read."""
         view, width = item.view, self.width
         last = view.dims[-1]
         if len(last) > 1:

@@ -163,7 +163,9 @@ class Evaluator:
         try:
             return self.value(tensor.arg, tensor.index(index))
         except NotAffine:
-            raise StoreNeeded(tensor.arg) from None
+            # Of what lies in memory already, another shape does: element after element, whatever place is asked for.
+            there = isinstance(tensor.arg, t.Source) or tensor.arg in self.stored
+            raise StoreNeeded(tensor if there else tensor.arg) from None
 
     def joined(self, tensor: t.Joined, index: Index) -> Expression:
         """Returns the element of the part that the index falls in."""

@@ -12,13 +12,25 @@ from dataclasses import dataclass, field
 from math import prod
 
 from kernelwright.experts.chain import Expression, Leaf, Literal, Operation, Reader, Unsupported, leaves, shaped
+from kernelwright.experts.parts import (
+    buffer_of,
+    matrix_of,
+    matrix_shape,
+    name_of,
+    put,
+    renamed_node,
+    spec_of,
+    usable,
+    view_from,
+)
 from kernelwright.experts.products import Matrix, Product, Windows, core_leaf
 from kernelwright.experts.read import Unreadable
-from kernelwright.experts.views import VIEW_OPS, View, Wiring, apply, dense, expand, refs, reshape, whole
-from kernelwright.graph import Arg, Graph, Node, Ref, ResultSpec
+from kernelwright.experts.views import VIEW_OPS, View, Wiring, dense, expand, refs, reshape
+from kernelwright.graph import Graph, Node, Ref
 from kernelwright.types import Problem, TensorSpec, replace
 
 PRODUCTS = frozenset(f"aten.{n}.default" for n in ("mm", "bmm", "addmm", "baddbmm", "convolution"))
+SINGLE = frozenset({"float32"})
 THIN = 1
 """Products with no more rows or columns than this are sums over rows: loop nests stream them better."""
 LONGEST_TAIL = 24
@@ -33,7 +45,15 @@ class LoopStep:
     graph: Graph
 
 
-Part = LoopStep | Product
+@dataclass
+class Foreign:
+    """One operator that neither loops nor products can do: a graph of its own, for whichever expert knows it."""
+
+    problem: Problem
+    graph: Graph
+
+
+Part = LoopStep | Product | Foreign
 
 
 @dataclass
@@ -47,26 +67,35 @@ class Partition:
     """The buffer that holds a node's result, for those that are held."""
 
 
-def cut(problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset()) -> Partition:
+def cut(
+    problem: Problem,
+    graph: Graph,
+    *,
+    held: frozenset[str] = frozenset(),
+    dtypes: frozenset[str] = SINGLE,
+    foreign: frozenset[str] = frozenset(),
+) -> Partition:
     """Returns a graph's steps.
 
     Args:
         problem: whose tensors the graph reads.
         graph: what is computed; products in it may be of any number.
         held: nodes whose results have to lie in memory, for a look at them.
+        dtypes: of which products can be steps.
+        foreign: names of operators that are parts of their own, for other experts.
 
     Raises:
         Unreadable: names the operator that no step can do.
     """
-    return _Cutter(problem, graph, held).run()
+    return _Cutter(problem, graph, held, dtypes, foreign).run()
 
 
-def is_product(node: Node, wiring: Wiring) -> bool:
+def is_product(node: Node, dtypes: frozenset[str]) -> bool:
     """Returns whether a node becomes a product step: a thin one is left to loops."""
     if node.op not in PRODUCTS:
         return False
     result = node.results[0]
-    if result is None or result.dtype != "float32":
+    if result is None or result.dtype not in dtypes:
         raise Unreadable(node.op, f"no expert for {node.op} of {result.dtype if result else 'no tensor'}")
     if node.op.startswith("aten.convolution"):
         return True
@@ -76,10 +105,14 @@ def is_product(node: Node, wiring: Wiring) -> bool:
 class _Cutter:
     """One call of `cut`."""
 
-    def __init__(self, problem: Problem, graph: Graph, held: frozenset[str]) -> None:
+    def __init__(
+        self, problem: Problem, graph: Graph, held: frozenset[str], dtypes: frozenset[str], foreign: frozenset[str]
+    ) -> None:
         self.problem, self.graph, self.held = problem, graph, held
         self.wiring = Wiring(problem, graph)
-        self.products = {n.name for n in graph.nodes if is_product(n, self.wiring)}
+        self.foreign = {n.name for n in graph.nodes if n.op in foreign}
+        self.products = self.foreign | {n.name for n in graph.nodes if is_product(n, dtypes)}
+        """Products, and whatever else is a step of its own."""
         self.stage: dict[str, int] = {}
         self.partition = Partition(parts=[])
         self.absorbed: dict[str, str] = {}
@@ -87,6 +120,8 @@ class _Cutter:
         self.last: dict[str, str] = {}
         """The last node of each product's tail."""
         self.tails: dict[str, Expression] = {}
+        self.needed: dict[str, list[Ref]] = {}
+        """What `_needs` has found, for each node."""
         self.final = 0
         """The last stage, behind all products."""
         self.done: set[str] = set()
@@ -95,7 +130,7 @@ class _Cutter:
     def run(self) -> Partition:
         self._stages()
         for node in self.graph.nodes:
-            if node.name in self.products:
+            if node.name in self.products - self.foreign:
                 self._take_tail(node)
         self.final = max((self._ready(n.name) for n in self.graph.nodes), default=0)
         late = self._late()
@@ -104,7 +139,8 @@ class _Cutter:
             self._loop_step(nodes, stage)
             for node in self.graph.nodes:
                 if node.name in self.products and late[node.name] == stage:
-                    self.partition.parts.append(self._product(node))
+                    part = self._foreign(node) if node.name in self.foreign else self._product(node)
+                    self.partition.parts.append(part)
         return self.partition
 
     def _loops(self, node: Node) -> bool:
@@ -157,6 +193,7 @@ class _Cutter:
     def _read(self, node: Node, follower: Node, shape: tuple[int, int, int]) -> Expression | None:
         """Returns a chain's end as an expression over the product's shape, None where registers cannot hold it."""
         stored = [self.last[p] for p in self.last if self.stage[p] < self.stage[node.name]]
+        stored += [name for name in self.foreign if self.stage[name] < self.stage[node.name]]
         reader = Reader(self.wiring, node.name, *stored)
         try:
             found = shaped(reader.read(Ref(name=follower.name)), shape)
@@ -214,17 +251,21 @@ class _Cutter:
 
     def _needs(self, node: Node) -> list[Ref]:
         """Returns what has to lie in memory for a node of another step."""
-        if node.name in self.products:
-            found = [operand_ref(self, ref) for ref in refs(node)]
-            return found + [Ref(name=leaf) for leaf in self._tail_bases(node.name)]
-        return [] if node.name in self.absorbed else list(refs(node))
+        if node.name not in self.needed:
+            if node.name in self.products - self.foreign:
+                found = [operand_ref(self, ref, node) for ref in refs(node)]
+                found += [Ref(name=leaf) for leaf in self._tail_bases(node.name)]
+            else:
+                found = [] if node.name in self.absorbed else list(refs(node))
+            self.needed[node.name] = found
+        return self.needed[node.name]
 
     def _tail_bases(self, product: str) -> list[str]:
         return [leaf.view.base for leaf in leaves(self.tails[product]) if leaf.view.base in self.wiring.nodes]
 
     def _direct(self, ref: Ref, spec: TensorSpec) -> bool:
         """Returns whether a product writes an output itself."""
-        return self.partition.homes.get(ref.name) == spec.name
+        return self.partition.homes.get(name_of(ref)) == spec.name
 
     def _buffer(self, ref: Ref) -> TensorSpec:
         """Returns the buffer of a result between steps."""
@@ -294,6 +335,19 @@ class _Cutter:
             left, right = matrix_of(a), matrix_of(b)
         return Product(core=node.name, batches=batches, m=m, n=n, k=k, left=left, right=right, tail=tail, out=out)
 
+    def _foreign(self, node: Node) -> Foreign:
+        """Returns a step of one operator; its operands lie in memory by now."""
+        used = {ref for other in self.graph.nodes for ref in refs(other) if ref.name == node.name}
+        used |= {ref for ref in self.graph.outputs if ref.name == node.name}
+        outputs: list[tuple[Ref, TensorSpec]] = []
+        for ref in sorted(used, key=lambda found: found.index):
+            direct = [s for r, s in zip(self.graph.outputs, self.problem.outputs, strict=True) if r == ref]
+            if direct:
+                self.partition.homes[name_of(ref)] = direct[0].name
+            outputs.append((ref, direct[0] if direct else self._buffer(ref)))
+        part = self._part((node,), outputs)
+        return Foreign(part.problem, part.graph)
+
     def _moved(self, tail: Expression) -> Expression:
         """Returns a tail whose leaves name buffers instead of nodes."""
         if isinstance(tail, Leaf):
@@ -312,40 +366,14 @@ class _Cutter:
         """Returns an operand as a strided view of a buffer."""
         given = node.argument(name)
         assert isinstance(given, Ref)
-        stored = operand_ref(self, given)
+        stored = operand_ref(self, given, node)
         view = view_from(self.wiring, given, stored)
         assert view is not None
         return replace(view, base=self._home(stored))
 
 
-def name_of(ref: Ref) -> str:
-    """Returns a name for one result of a node."""
-    return f"{ref.name}.{ref.index}" if ref.index else ref.name
-
-
-def buffer_of(ref: Ref) -> str:
-    """Returns the name of the buffer that holds a result between steps."""
-    return f"kept_{ref.name}_{ref.index}" if ref.index else f"kept_{ref.name}"
-
-
-def spec_of(node: Node) -> ResultSpec:
-    """Returns the first result's spec."""
-    assert node.results[0] is not None
-    return node.results[0]
-
-
-def matrix_shape(node: Node) -> tuple[int, int, int]:
-    """Returns batches, rows and columns of a product's result."""
-    shape = spec_of(node).shape
-    if node.op.startswith("aten.convolution"):
-        groups = node.argument("groups")
-        assert isinstance(groups, int)
-        return shape[0] * groups, shape[1] // groups, prod(shape[2:])
-    return prod(shape[:-2]), shape[-2], shape[-1]
-
-
-def operand_ref(cutter: _Cutter, ref: Ref) -> Ref:
-    """Returns the tensor that must lie in memory for an operand: what it is a strided view of, or itself."""
+def operand_ref(cutter: _Cutter, ref: Ref, product: Node) -> Ref:
+    """Returns the tensor that must lie in memory for a product's operand: what it is a strided view of, or itself."""
     current = ref
     while (node := cutter.wiring.nodes.get(current.name)) is not None and node.op in VIEW_OPS:
         below = node.argument("self")
@@ -353,31 +381,10 @@ def operand_ref(cutter: _Cutter, ref: Ref) -> Ref:
             break
         current = below
     view = view_from(cutter.wiring, ref, current)
-    return current if view is not None and usable(view) else ref
-
-
-def view_from(wiring: Wiring, ref: Ref, stored: Ref) -> View | None:
-    """Returns a tensor as a view of one that lies in memory, None where no strides describe it."""
-    if ref == stored:
-        return whole(ref.name, wiring.shape(ref))
-    node = wiring.nodes.get(ref.name)
-    below = node.argument("self") if node is not None and node.op in VIEW_OPS else None
-    if node is None or not isinstance(below, Ref):
-        return None
-    view = view_from(wiring, below, stored)
-    return None if view is None else apply(node, view, ref.index)
-
-
-def usable(view: View) -> bool:
-    """Returns whether a product can read a view: one stride for rows and one for columns."""
-    return all(len(factors) <= 1 for factors in view.dims[-2:])
-
-
-def matrix_of(view: View) -> Matrix:
-    """Returns a view of two dimensions, or of more whose last two are a matrix."""
-    row, column = (factors[0][1] if factors else 0 for factors in view.dims[-2:])
-    batch = tuple(factor for factors in view.dims[:-2] for factor in factors)
-    return Matrix(base=view.base, start=view.start, batch=batch, row=row, column=column)
+    windows = product.op.startswith("aten.convolution") and ref != product.argument("bias")
+    if view is None or not usable(view) or (windows and not view.contiguous):
+        return ref
+    return current
 
 
 def convolution_operands(cutter: _Cutter, node: Node) -> tuple[Matrix, Windows, int]:
@@ -411,7 +418,7 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
     if node.op.startswith("aten.convolution"):
         given = node.argument("bias")
         if isinstance(given, Ref):
-            stored = operand_ref(cutter, given)
+            stored = operand_ref(cutter, given, node)
             view = view_from(cutter.wiring, given, stored)
             across = None if view is None else reshape(view, (1, shape[0] // spec_of(node).shape[0], shape[1], 1))
             images = spec_of(node).shape[0]
@@ -419,45 +426,26 @@ def with_bias(cutter: _Cutter, node: Node, tail: Expression, shape: tuple[int, i
             joined = None if spread is None else reshape(spread, shape)
             if joined is None:
                 raise Unreadable(node.op, f"no expert for {node.op} with such a bias")
-            result = Operation(code="({0} + {1})", operands=(core, Leaf(view=joined, dtype="float32")), dtype="float32")
+            bias = Leaf(view=joined, dtype=spec_of(node).dtype)
+            result = Operation(op="add", operands=(core, bias), dtype="float32")
     elif node.op in ("aten.addmm.default", "aten.baddbmm.default"):
         given = node.argument("self")
         assert isinstance(given, Ref)
-        stored = operand_ref(cutter, given)
+        stored = operand_ref(cutter, given, node)
         view = view_from(cutter.wiring, given, stored)
         spread = None if view is None else expand(view, spec_of(node).shape)
         joined = None if spread is None else reshape(spread, shape)
         if joined is None:
             raise Unreadable(node.op, f"no expert for {node.op} with such an addend")
-        addend: Expression = Leaf(view=joined, dtype="float32")
+        addend: Expression = Leaf(view=joined, dtype=spec_of(node).dtype)
         for key in ("alpha", "beta"):
             factor = node.argument(key)
             assert isinstance(factor, int | float)
             if factor != 1:
                 number = Literal(number=float(factor), dtype="float32")
                 if key == "alpha":
-                    result = Operation(code="({0} * {1})", operands=(result, number), dtype="float32")
+                    result = Operation(op="mul", operands=(result, number), dtype="float32")
                 else:
-                    addend = Operation(code="({0} * {1})", operands=(addend, number), dtype="float32")
-        result = Operation(code="({0} + {1})", operands=(result, addend), dtype="float32")
+                    addend = Operation(op="mul", operands=(addend, number), dtype="float32")
+        result = Operation(op="add", operands=(result, addend), dtype="float32")
     return tail if result is core else put(tail, core, result)
-
-
-def put(tail: Expression, core: Expression, result: Expression) -> Expression:
-    """Returns a tail with the core's leaf replaced."""
-    if tail == core:
-        return result
-    if isinstance(tail, Operation):
-        return replace(tail, operands=tuple(put(operand, core, result) for operand in tail.operands))
-    return tail
-
-
-def renamed_node(node: Node, names: dict[Ref, str]) -> Node:
-    """Returns a node that reads buffers under their own names."""
-
-    def renamed(item: Arg) -> Arg:
-        if isinstance(item, Ref):
-            return Ref(name=names[item]) if item in names else item
-        return tuple(renamed(part) for part in item) if isinstance(item, tuple) else item
-
-    return replace(node, arguments=tuple((key, renamed(item)) for key, item in node.arguments))

@@ -18,7 +18,7 @@ from kernelwright.experts import tensors as t
 from kernelwright.experts.emit import Settings, buffer_type
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.kernel import CTYPES, pointer
-from kernelwright.experts.partition import PRODUCTS, LoopStep, Partition, cut
+from kernelwright.experts.partition import PRODUCTS, SINGLE, Foreign, LoopStep, Partition, cut
 from kernelwright.experts.products import (
     Blocks,
     Product,
@@ -29,7 +29,7 @@ from kernelwright.experts.products import (
     scratch_floats,
 )
 from kernelwright.experts.protocol import Answer
-from kernelwright.experts.read import Unreadable
+from kernelwright.experts.read import Read, Unreadable
 from kernelwright.experts.read_products import INSIDE
 from kernelwright.experts.simd import simd_header
 from kernelwright.experts.space import settings_of, space_of
@@ -63,12 +63,17 @@ class Program:
     """A graph as parts with their loop nests made."""
 
     partition: Partition
-    parts: tuple[Product | list[list[Loops]], ...]
+    parts: tuple[Product | list[list[Loops]] | Foreign, ...]
 
     @property
     def kernels(self) -> list[list[Loops]]:
         """All loop nests."""
         return [kernel for part in self.parts if isinstance(part, list) for kernel in part]
+
+    @property
+    def foreign(self) -> list[Foreign]:
+        """All parts that other experts make."""
+        return [part for part in self.parts if isinstance(part, Foreign)]
 
     @property
     def products(self) -> list[Product]:
@@ -96,20 +101,31 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     return written if isinstance(written, Refusal) and any(node.op in PRODUCTS for node in graph.nodes) else None
 
 
-def program_of(problem: Problem, graph: Graph, *, held: frozenset[str] = frozenset()) -> Program | Refusal:
-    """Returns a graph's parts, or a refusal that names what cannot be done."""
+def program_of(
+    problem: Problem,
+    graph: Graph,
+    *,
+    held: frozenset[str] = frozenset(),
+    dtypes: frozenset[str] = SINGLE,
+    foreign: frozenset[str] = frozenset(),
+    readers: dict[str, Read] = READERS,
+) -> Program | Refusal:
+    """Returns a graph's parts, or a refusal that names what cannot be done.
+
+    The options are those of `cut`, and the readers of what loop nests do.
+    """
     unknown = [s.dtype for s in problem.arguments if s.dtype not in CTYPES]
     if unknown or any(0 in s.shape for s in problem.arguments):
         what = unknown[0] if unknown else "empty tensors"
         return Refusal(subject=what, reason=f"no expert for tensors of {what}")
     try:
-        partition = cut(problem, graph, held=held)
+        partition = cut(problem, graph, held=held, dtypes=dtypes, foreign=foreign)
     except Unreadable as fault:
         return Refusal(subject=fault.subject, reason=fault.reason)
-    parts: list[Product | list[list[Loops]]] = []
+    parts: list[Product | list[list[Loops]] | Foreign] = []
     for part in partition.parts:
         if isinstance(part, LoopStep):
-            made = loops.nests_of(part.problem, part.graph, READERS)
+            made = loops.nests_of(part.problem, part.graph, readers)
             if isinstance(made, Refusal):
                 return made
             parts.append(made)
@@ -171,6 +187,7 @@ class Source:
                 assert blocks is not None
                 self._product(part, blocks)
             else:
+                assert isinstance(part, list)  # nothing is foreign to a CPU's programs
                 self._loops(part, settings)
 
     def _loops(self, kernels: list[list[Loops]], settings: Settings) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelwright.experts import tensors as t
 from kernelwright.graph import Arg, DtypeArg, Graph, Node, Ref, ResultSpec
@@ -31,6 +31,8 @@ class Call:
 
     node: Node
     arguments: dict[str, object]
+    specs: dict[Ref, ResultSpec] = field(default_factory=dict)
+    """Of every node's results so far."""
 
     def result(self, index: int = 0) -> ResultSpec:
         """Returns the spec of a result that is a tensor."""
@@ -422,11 +424,13 @@ def read_graph(problem: Problem, graph: Graph, table: dict[str, Read]) -> tuple[
             return tuple(resolve(item) for item in arg)
         return arg.name if isinstance(arg, DtypeArg) else arg
 
+    specs: dict[Ref, ResultSpec] = {}
     for node in graph.nodes:
         base = ".".join(node.op.split(".")[:2])
         if base not in table:
             raise Unreadable(node.op, f"no expert for {node.op}")
-        call = Call(node=node, arguments={name: resolve(arg) for name, arg in node.arguments})
+        call = Call(node=node, arguments={name: resolve(arg) for name, arg in node.arguments}, specs=specs)
+        specs |= {Ref(name=node.name, index=i): spec for i, spec in enumerate(node.results) if spec is not None}
         result = table[base](call)
         for index, tensor in enumerate(result if isinstance(result, tuple) else (result,)):
             known[node.name, index] = t.expand(tensor, call.result(index).shape)

@@ -8,6 +8,7 @@ from itertools import accumulate
 from kernelwright.experts import tensors as t
 from kernelwright.experts.index import Affine, Index, delinearise, linearise
 from kernelwright.experts.read import Call, Read, literal, to
+from kernelwright.graph import Ref
 
 
 def read_reshape(c: Call) -> t.Tensor:
@@ -23,6 +24,18 @@ def reshape(arg: t.Tensor, shape: tuple[int, ...]) -> t.Tensor:
         # Buffers are contiguous, so that a view of one is a buffer too, and no index has to be divided.
         return t.Source(shape=shape, dtype=arg.dtype, name=arg.name)
     return t.reindexed(arg, shape, lambda place: delinearise(linearise(place, shape), arg.shape))
+
+
+def read_as_strided(c: Call) -> t.Tensor:
+    """Reads as_strided where it changes nothing but the strides of axes of one element, as adaptive pooling does."""
+    (below,) = (arg for name, arg in c.node.arguments if name == "self")
+    spec, result = c.specs.get(below) if isinstance(below, Ref) else None, c.result()
+    firm = [d for d, extent in enumerate(result.shape) if extent != 1]
+    if spec is None or spec.shape != result.shape or c.whole("storage_offset"):
+        raise c.unknown("that is no other name of its operand")
+    if any(spec.strides[d] != c.wholes("stride")[d] for d in firm):
+        raise c.unknown("with other strides")
+    return c.tensor("self")
 
 
 def read_expand(c: Call) -> t.Tensor:
@@ -209,6 +222,7 @@ VIEWS: dict[str, Read] = {
         f"aten.{n}": read_reshape
         for n in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten")
     },
+    "aten.as_strided": read_as_strided,
     "aten.expand": read_expand,
     "aten.permute": read_permute,
     "aten.transpose": read_transpose,

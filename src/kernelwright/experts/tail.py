@@ -48,7 +48,7 @@ def follow(wiring: Wiring, core: Node, shape: tuple[int, ...]) -> Tail:
         raise Unsupported(f"a literal tensor ({missing[0]}) in what follows")
     tensors = tuple(wiring.tensors[name] for name in names if name in wiring.tensors)
     out = wiring.problem.outputs[0]
-    if out.dtype != "float32":
+    if out.dtype not in wiring.floats:
         raise Unsupported(f"an output of {out.dtype}")
     return Tail(expression=expression, out=out, tensors=tensors, nodes=frozenset(reader.used | {core.name}))
 
@@ -58,8 +58,14 @@ def core_leaves(tail: Tail, core: Node) -> tuple[Leaf, ...]:
     return tuple(leaf for leaf in leaves(tail.expression) if leaf.view.base == core.name)
 
 
-def source(wiring: Wiring, item: Arg, what: str, dtypes: tuple[str, ...] = ("float32",)) -> TensorSpec:
+def source(wiring: Wiring, item: Arg, what: str, dtypes: tuple[str, ...] = ()) -> TensorSpec:
     """Returns the contiguous tensor of the problem that an operand is, perhaps under another shape.
+
+    Args:
+        wiring: the problem and graph.
+        item: the operand.
+        what: its name in refusals.
+        dtypes: those that it may have; empty: the expert's floats.
 
     Raises:
         Unsupported: when it is computed, a strided view, or of another dtype.
@@ -71,12 +77,12 @@ def source(wiring: Wiring, item: Arg, what: str, dtypes: tuple[str, ...] = ("flo
     spec = wiring.tensors.get(view.base)
     if spec is None or not view.contiguous or prod(view.shape) != prod(spec.shape):
         raise Unsupported(f"its {what} is not a whole contiguous input")
-    if spec.dtype not in dtypes:
+    if spec.dtype not in (dtypes or wiring.floats):
         raise Unsupported(f"its {what} is {spec.dtype}")
     return spec
 
 
 def in_order(tail: Tail, core: Node, shape: tuple[int, ...]) -> None:
     """Refuses tails that read the core's result in another order than it is computed in."""
-    if core_leaves(tail, core) != (Leaf(view=whole(core.name, shape), dtype="float32"),):
+    if [leaf.view for leaf in core_leaves(tail, core)] != [whole(core.name, shape)]:
         raise Unsupported("its result is permuted or cut before it is used")

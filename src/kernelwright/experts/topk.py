@@ -29,14 +29,21 @@ LONGEST_BUFFER = 1 << 18
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns a template for a graph with one top-k; None where there is none."""
-    cores = [node for node in graph.nodes if node.op == "aten.topk.default"]
+    work = recognised(Wiring(problem, graph))
+    if not isinstance(work, Selection):
+        return work
+    return Template(name="topk", space=_space(work, target), emit=partial(_emit, problem, work))
+
+
+def recognised(wiring: Wiring) -> Selection | Refusal | None:
+    """Returns the top-k of a graph, why it cannot be done, or None where there is none."""
+    cores = [node for node in wiring.graph.nodes if node.op == "aten.topk.default"]
     if len(cores) != 1:
         return None
     try:
-        work = _read(Wiring(problem, graph), cores[0])
+        return _read(wiring, cores[0])
     except Unsupported as reason:
         return Refusal(subject=cores[0].op, reason=str(reason))
-    return Template(name="topk", space=_space(work, target), emit=partial(_emit, problem, work))
 
 
 def _read(wiring: Wiring, core: Node) -> Selection:
@@ -49,7 +56,7 @@ def _read(wiring: Wiring, core: Node) -> Selection:
         raise Unsupported("it is not along the last dimension")
     if not core.argument("sorted"):
         raise Unsupported("its results are not sorted, so their order is not defined")
-    if values.dtype != "float32" or prod(values.shape) == 0:
+    if values.dtype not in wiring.floats or prod(values.shape) == 0:
         raise Unsupported(f"values of {values.dtype} and shape {values.shape}")
     rows, length, count = prod(shape[:-1]), shape[-1], values.shape[-1]
     node, inner = wiring.maker(scores), 0
@@ -112,7 +119,7 @@ class _Follower:
                 return found
         if self.is_indices(ref):
             return Output(out=spec)
-        if spec.dtype != "float32":
+        if spec.dtype not in self.wiring.floats:
             raise Unsupported(f"an output of {spec.dtype}")
         return Output(out=spec, expression=self.expression(ref))
 

@@ -240,11 +240,18 @@ def sequence(item: Arg) -> tuple[Arg, ...]:
 
 
 class Wiring:
-    """A problem and its graph with look-ups by name: who makes a tensor, who reads it."""
+    """A problem and its graph with look-ups by name: who makes a tensor, who reads it.
 
-    def __init__(self, problem: Problem, graph: Graph) -> None:
+    Args:
+        problem: whose tensors they are.
+        graph: its operators.
+        floats: the dtypes that the expert computes with; conversions between them only round.
+    """
+
+    def __init__(self, problem: Problem, graph: Graph, floats: tuple[str, ...] = ("float32",)) -> None:
         self.problem = problem
         self.graph = graph
+        self.floats = floats
         self.nodes = {node.name: node for node in graph.nodes}
         self.tensors = {spec.name: spec for spec in problem.inputs + problem.parameters}
         self.constants = {constant.name: constant for constant in graph.constants}
@@ -278,9 +285,22 @@ class Wiring:
         node = self.nodes.get(ref.name)
         if node is None or ref.name == core:
             return whole(ref.name, self.shape(ref))
-        operand = node.argument("self") if node.op in VIEW_OPS else None
+        operand = node.argument("self") if self.renames(node) else None
         below = self.view(operand, core=core) if isinstance(operand, Ref) else None
-        return None if below is None else apply(node, below, ref.index)
+        if below is None or node.op not in VIEW_OPS:
+            return below
+        return apply(node, below, ref.index)
+
+    def renames(self, node: Node) -> bool:
+        """Says whether a node only renames elements, or rounds them to another of the expert's dtypes."""
+        if node.op != "aten._to_copy.default":
+            return node.op in VIEW_OPS
+        operand = node.argument("self")
+        return (
+            isinstance(operand, Ref)
+            and self.dtype(operand) in self.floats
+            and self.dtype(Ref(name=node.name)) in self.floats
+        )
 
     def covers(self, used: set[str]) -> str:
         """Returns the first operator that is not among the used nodes although an output needs it, else ""."""

@@ -28,15 +28,25 @@ CONVOLUTION = "aten.convolution.default"
 
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
-    """Returns templates for a graph with one window operation; None where there is none or more."""
-    cores = [n for n in graph.nodes if n.op in POOLS or (n.op == CONVOLUTION and _per_channel(n))]
+    """Returns a template for a graph with one window operation; None where there is none or more."""
+    match recognised(Wiring(problem, graph)):
+        case Depthwise() as work:
+            emit = partial(emit_depthwise, problem, work)
+            return Template(name="depthwise", space=depthwise_space(work, target), emit=emit)
+        case Pooling() as pooling:
+            emit = partial(emit_pooling, problem, pooling)
+            return Template(name=pooling.name, space=pooling_space(pooling, target), emit=emit)
+        case other:
+            return other
+
+
+def recognised(wiring: Wiring) -> Pooling | Depthwise | Refusal | None:
+    """Returns the window operation of a graph, why it cannot be done, or None where there is none or more."""
+    cores = [n for n in wiring.graph.nodes if n.op in POOLS or (n.op == CONVOLUTION and _per_channel(n))]
     if len(cores) != 1:
         return None
-    wiring = Wiring(problem, graph)
     try:
-        if cores[0].op == CONVOLUTION:
-            return _depthwise(wiring, cores[0], target)
-        return _pooling(wiring, cores[0], target)
+        return (_depthwise if cores[0].op == CONVOLUTION else _pooling)(wiring, cores[0])
     except Unsupported as reason:
         return Refusal(subject=cores[0].op, reason=str(reason))
 
@@ -53,7 +63,7 @@ def numbers(item: Arg, rank: int, default: int = 0) -> tuple[int, ...]:
     return found * rank if len(found) == 1 else found
 
 
-def _pooling(wiring: Wiring, core: Node, target: Target) -> Answer:
+def _pooling(wiring: Wiring, core: Node) -> Pooling:
     x = source(wiring, core.argument("self"), "input")
     rank = POOLS[core.op]
     before, after = wiring.shape(_ref(core.argument("self"))), wiring.shape(Ref(name=core.name))
@@ -66,7 +76,7 @@ def _pooling(wiring: Wiring, core: Node, target: Target) -> Answer:
     for axis, (size, made) in enumerate(zip(before[-rank:], after[-rank:], strict=True)):
         spans.append(_span(core, axis, size, made))
     depth, rows, columns = spans
-    pooling = Pooling(
+    return Pooling(
         name="max_pool" if "max_pool" in core.op else "avg_pool",
         core=core.name,
         x=x,
@@ -78,8 +88,6 @@ def _pooling(wiring: Wiring, core: Node, target: Target) -> Answer:
         divisor=_divisor(core),
         counts_padding="max_pool" in core.op or _flag(core, "count_include_pad"),
     )
-    emit = partial(emit_pooling, wiring.problem, pooling)
-    return Template(name=pooling.name, space=pooling_space(pooling, target), emit=emit)
 
 
 def _ref(item: Arg) -> Ref:
@@ -111,7 +119,7 @@ def _span(core: Node, axis: int, size: int, made: int) -> Span:
     return Span(size=size, made=made, taps=taps[axis], stride=stride[axis], pad=pad[axis], step=step[axis])
 
 
-def _depthwise(wiring: Wiring, core: Node, target: Target) -> Answer:
+def _depthwise(wiring: Wiring, core: Node) -> Depthwise:
     weight = source(wiring, core.argument("weight"), "weight")
     item, lead, trail = _unpadded(wiring, core)
     x = source(wiring, item, "input")
@@ -142,7 +150,7 @@ def _depthwise(wiring: Wiring, core: Node, target: Target) -> Answer:
         for i in range(rank)
     )
     del trail  # what is read beyond the right edge is zero, however much padding was asked for
-    work = Depthwise(
+    return Depthwise(
         core=core.name,
         x=x,
         weight=weight,
@@ -156,8 +164,6 @@ def _depthwise(wiring: Wiring, core: Node, target: Target) -> Answer:
         rows=axes[0] if rank == 2 else Span.single(),
         columns=axes[-1],
     )
-    emit = partial(emit_depthwise, wiring.problem, work)
-    return Template(name="depthwise", space=depthwise_space(work, target), emit=emit)
 
 
 def _unpadded(wiring: Wiring, core: Node) -> tuple[Ref, tuple[int, ...], tuple[int, ...]]:

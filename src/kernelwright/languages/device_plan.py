@@ -31,7 +31,7 @@ DEVICE_BYTES = {**ELEMENT_BYTES, "__half": 2, "__nv_bfloat16": 2, "__nv_fp8_e4m3
 """Bytes of everything that a pointer may point to or a scalar may be."""
 POINTER_BYTES, TENSOR_MAP_BYTES = 8, 128
 TENSOR_MAP_CTYPE = "CUtensorMap"
-LIBRARY_ROUTINES = ("matmul", "addmm")
+LIBRARY_ROUTINES = ("matmul", "addmm", "convolution")
 """Vendor routines that a step may call by name."""
 LIBRARY_OPTION_LIMIT = 64
 MOST_STEPS = 1024

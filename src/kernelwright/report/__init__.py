@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from kernelwright.report.gains import gain_text, gains
 from kernelwright.report.plot import Bar, Dot, intervals, progress
 from kernelwright.run.result import Result, Row, outcome_name, standing
 from kernelwright.search.speed import against_reference, speed
@@ -169,6 +170,7 @@ def html(result: Result, *, version: str) -> str:
         speedups=intervals(_speedup_bars(judgement), unit="x", reference=1.0) if judgement else "",
         times=intervals(_time_bars(result), unit=" µs", digits=1),
         noise=noise_text(result.report),
+        gain=gain_text(gains(result)),
         method=_method(result),
         digests={"problem": digest(result.problem), "target": digest(result.target), "policy": digest(result.policy)},
         candidate_digest=digest(result.best) if result.best else "",
@@ -183,7 +185,8 @@ def markdown(result: Result) -> str:
         f"| {c.name} | {c.median} | {c.interval} | {c.speedup} | {c.speedup_interval} | {c.verdict} |"
         for c in contenders(result.report, result.baselines)
     )
-    return f"{head}|---|---|---|---|---|---|\n{body}\n"
+    made_of = gain_text(gains(result))
+    return f"{head}|---|---|---|---|---|---|\n{body}\n" + (f"\n{made_of}\n" if made_of else "")
 
 
 def _dots(rows: Iterable[Row]) -> list[Dot]:

@@ -70,7 +70,8 @@ def _cheapest(problem: Problem, graph: Graph, target: Target, rules: tuple[Rule,
     made, calls = program(extractor, choice, graph.constants, taken)
     origins = {name: egraph.origin_of(node) for name, node in calls.items()}
     read = names_read(made)
-    gone = tuple(s.name for s in problem.inputs + problem.parameters if s.name in names_read(graph) - read)
+    ignored = names_read(graph) - read
+    gone = tuple(s.name for s in problem.inputs + problem.parameters if s.name in ignored)
     new = tuple(n for n, node in calls.items() if origins[n].rule and node.base in LINEAR)
     names = tuple(sorted({origin.rule for origin in origins.values() if origin.rule}))
     return Rewritten(

@@ -6,6 +6,7 @@ Races, misaligned accesses and indices outside arrays end the process, after a l
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,26 +27,35 @@ VISIBLE = 'extern "C" __attribute__((visibility("default")))'
 POISON = 0xFF
 GUARD_BYTES = 256
 Job = tuple[str, Problem, Candidate]
+SYSTEM = re.compile(r"#include <(kernelwright_\w+\.h)>")
 
 
 def source_of(jobs: Sequence[Job], call_number: int) -> str:
     """Returns one C++ text: the headers, every job's kernels in a namespace, and a function that runs its plan."""
     call = "template <class... P, class... A>\nvoid kw_call(void (*f)(P...), A... a) { f((P)a...); }\n"
-    parts = [TOLD, f"#include <{HEADER}>", device_header().text, call]
+    system = sorted({found for _, _, c in jobs for found in SYSTEM.findall(text_of(c))})
+    parts = [TOLD, f"#include <{HEADER}>", *(f"#include <{name}>" for name in system), device_header().text, call]
     for name, problem, candidate in jobs:
-        text = candidate.sources[0].text.replace('#include "device.cuh"', "").replace('extern "C" ', "")
+        text = SYSTEM.sub("", text_of(candidate)).replace('extern "C" ', "")
         parts += [f"namespace of_{name} {{", text, "}", f"{VISIBLE} void {name}(void* const* buffers) {{"]
         parts.append(f"  {SPACE}::call_number = {call_number};\n  {SPACE}::begin_call();")
         order = [spec.name for spec in problem.arguments] + [w.name for w in candidate.plan.workspaces]
         for step in candidate.plan.steps:
             assert step.launch is not None
             arguments = ", ".join(f"(void*)buffers[{order.index(binding.name)}]" for binding in step.arguments)
-            grid, block = step.launch.grid[0], step.launch.block[0]
-            parts.append(
-                f"  {SPACE}::launch({grid}, {block}, 0, [&] {{ kw_call(of_{name}::{step.symbol}, {arguments}); }});"
-            )
+            sizes = ", ".join(f"dim3({', '.join(map(str, d))})" for d in (step.launch.grid, step.launch.block))
+            call = f"kw_call(of_{name}::{step.symbol}, {arguments});"
+            parts.append(f"  {SPACE}::launch({sizes}, {step.launch.shared_bytes}, [&] {{ {call} }});")
         parts.append("}")
     return "\n".join([*parts, ""])
+
+
+def text_of(candidate: Candidate) -> str:
+    """Returns a candidate's source with its own headers, but for device.cuh, in their places."""
+    text = candidate.sources[0].text.replace('#include "device.cuh"', "")
+    for source in candidate.sources[1:]:
+        text = text.replace(f'#include "{source.path}"', source.text.replace("#pragma once", ""))
+    return text
 
 
 def build(jobs: Sequence[Job], folder: Path, name: str, *, descending: bool = False) -> ctypes.CDLL:

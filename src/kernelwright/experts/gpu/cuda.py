@@ -1,7 +1,9 @@
 """The loop expert for CUDA: the same fused loop nests as on the CPU, one kernel for each.
 
-Covers: every graph whose operators are in the readers' tables (experts/read*.py), of any shape.
-Does not cover: products of matrices, convolutions, sorting, and whatever else has no reader; those are refused by name.
+Covers: every graph whose operators are in the readers' tables (experts/read*.py), of any shape; windows and even
+embedding bags as well.
+Does not cover: products of matrices, other convolutions, sorting, and whatever else has no reader; those are refused by
+name.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from pathlib import Path
 from kernelwright.experts import tensors as t
 from kernelwright.experts.frame import Loops
 from kernelwright.experts.gpu.kernel import SIZES, Settings, Writer
-from kernelwright.experts.gpu.printer import BUFFERS, buffer_name
-from kernelwright.experts.loops import buffers_of, nests_of
+from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
+from kernelwright.experts.loops import READERS as LOOP_READERS
+from kernelwright.experts.loops import Pieces, buffers_of, nests_of
 from kernelwright.experts.protocol import Answer
+from kernelwright.experts.read_windows import WINDOWS
 from kernelwright.graph import Graph
 from kernelwright.types import (
     Binding,
@@ -33,19 +37,19 @@ from kernelwright.types import (
     Step,
     Target,
     Template,
+    TensorSpec,
     Workspace,
     digest,
 )
 
+READERS = {**LOOP_READERS, **WINDOWS}
 INT_LIMIT = 1 << 31
-BINDINGS = {**BUFFERS, "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "uint8": "uint8_t", "int8": "int8_t"}
-"""The element's C type that a plan says, by dtype."""
 
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns one template for the whole graph, or a refusal that names the operator."""
     del target
-    kernels = nests_of(problem, graph)
+    kernels = nests_of(problem, graph, READERS)
     if isinstance(kernels, Refusal):
         return kernels
     identity = digest(problem)
@@ -89,44 +93,60 @@ def candidate(
     problem: Problem, identity: str, kernels: list[list[Loops]], settings: Settings, point: Point
 ) -> Candidate:
     """Returns the candidate of one point: a kernel for each loop nest, launched in order."""
-    known = {spec.name for spec in problem.arguments}
-    workspaces: dict[str, Workspace] = {}
-    steps: list[Step] = []
-    tables: dict[str, t.Table] = {}
-    functions: list[str] = []
-    for number, loops in enumerate(loops for boxes in kernels for loops in boxes):
-        reads, writes = buffers_of([loops])
-        arguments = []
-        for name, source in {**reads, **writes}.items():
-            if name not in known and name in writes:
-                size = source.size * SIZES[source.dtype]
-                workspaces.setdefault(name, Workspace(name=name, size_bytes=-(-size // 256) * 256))
-            kind = "tensor" if name in known else "workspace"
-            arguments.append(Binding(kind=kind, name=name, ctype=BINDINGS[source.dtype]))  # type: ignore[arg-type]
-        tables |= loops.tables
-        writer = Writer(loops, settings, index_type(problem, loops))
-        lines, geometry = writer.body()
-        parameters = [f"const {BUFFERS[s.dtype]}* __restrict__ {buffer_name(n)}" for n, s in reads.items()]
-        parameters += [f"{BUFFERS[s.dtype]}* __restrict__ {buffer_name(n)}" for n, s in writes.items()]
-        head = f'extern "C" __global__ void __launch_bounds__({geometry.threads}) kw_{number}'
-        functions.append("\n".join([f"{head}({', '.join(parameters)}) {{", *lines, "}", ""]))
-        launch = Launch(grid=(geometry.blocks, 1, 1), block=(geometry.threads, 1, 1))
-        steps.append(Step(symbol=f"kw_{number}", arguments=tuple(arguments), launch=launch))
-    text = "\n".join([header(problem, settings), *map(table, tables.values()), *functions])
+    made = pieces(problem.arguments, kernels, settings)
+    text = "\n".join([header(problem, settings), *map(table, made.tables.values()), *made.functions])
     return Candidate(
         problem=identity,
         language="cuda",
         sources=(SourceFile(path="kernel.cu", text=text), device_header()),
-        plan=LaunchPlan(steps=tuple(steps), workspaces=tuple(workspaces.values())),
+        plan=LaunchPlan(steps=tuple(made.steps), workspaces=tuple(made.workspaces.values())),
         author="expert",
         template="cuda-loops",
         point=point,
     )
 
 
-def index_type(problem: Problem, loops: Loops) -> str:
+def pieces(
+    tensors: tuple[TensorSpec, ...], kernels: list[list[Loops]], settings: Settings, *, first: int = 0, flag: str = ""
+) -> Pieces:
+    """Returns the functions and steps of loop nests, a kernel for each.
+
+    Args:
+        tensors: the problem's; every other buffer is a workspace.
+        kernels: loop nests.
+        settings: the point.
+        first: the number in the first kernel's name, so that several calls can share a source.
+        flag: a workspace of one integer without which the kernels do nothing where it is zero; empty for none.
+    """
+    made, known = Pieces([], [], {}, {}), {spec.name for spec in tensors}
+    for number, loops in enumerate((loops for boxes in kernels for loops in boxes), first):
+        reads, writes = buffers_of([loops])
+        arguments = []
+        for name, source in {**reads, **writes}.items():
+            if name not in known and name in writes:
+                size = source.size * SIZES[source.dtype]
+                made.workspaces.setdefault(name, Workspace(name=name, size_bytes=-(-size // 256) * 256))
+            kind = "tensor" if name in known else "workspace"
+            arguments.append(Binding(kind=kind, name=name, ctype=BINDINGS[source.dtype]))  # type: ignore[arg-type]
+        made.tables.update(loops.tables)
+        writer = Writer(loops, settings, index_type(tensors, loops))
+        lines, geometry = writer.body()
+        parameters = [f"const {BUFFERS[s.dtype]}* __restrict__ {buffer_name(n)}" for n, s in reads.items()]
+        parameters += [f"{BUFFERS[s.dtype]}* __restrict__ {buffer_name(n)}" for n, s in writes.items()]
+        if flag:
+            arguments.append(Binding(kind="workspace", name=flag, ctype="int32_t"))
+            parameters.append(f"const int* __restrict__ {flag}")
+            lines = [f"    if (*{flag} == 0) return;", *lines]
+        head = f'extern "C" __global__ void __launch_bounds__({geometry.threads}) kw_{number}'
+        made.functions.append("\n".join([f"{head}({', '.join(parameters)}) {{", *lines, "}", ""]))
+        launch = Launch(grid=(geometry.blocks, 1, 1), block=(geometry.threads, 1, 1))
+        made.steps.append(Step(symbol=f"kw_{number}", arguments=tuple(arguments), launch=launch))
+    return made
+
+
+def index_type(tensors: tuple[TensorSpec, ...], loops: Loops) -> str:
     """Returns the integer type of places: 64 bits only where a buffer or the loops need them."""
-    largest = max(prod(spec.shape) for spec in problem.arguments)
+    largest = max(prod(spec.shape) for spec in tensors)
     return "int" if max(largest, prod(v.axis for v in loops.variables)) < INT_LIMIT else "kw::i64"
 
 

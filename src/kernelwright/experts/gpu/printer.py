@@ -18,9 +18,13 @@ BUFFERS = {
     "uint8": "unsigned char", "int8": "signed char", "bool": "bool", "float16": "__half", "bfloat16": "__nv_bfloat16",
 }  # fmt: skip
 """The element's type of a buffer, by dtype."""
+BINDINGS = {**BUFFERS, "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "uint8": "uint8_t", "int8": "int8_t"}
+"""The element's C type that a plan says, by dtype."""
 CTYPES = {"float": "float", "double": "double", "int64_t": "kw::i64", "int32_t": "int", "bool": "bool"}
 """What values are computed in, by the type that expression.py gives them."""
-OURS = re.compile(r"(me|q|s|v|base|row|live|wanted|piece|here|kw|([xtwykafcpri]|sum|before|kw_)\d+[ab]*)|.*(Idx|Dim)")
+OURS = re.compile(
+    r"(me|q|s|v|V|sum|sums|batch|share|row|column|number|left|right|done|image|tile_[mn]|base|row|live|wanted|piece|here|kw|([xtwykafcpri]|sum|before|kw_)\d+[ab]*)|.*(Idx|Dim)"
+)
 
 
 def buffer_name(name: str) -> str:

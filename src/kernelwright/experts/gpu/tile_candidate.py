@@ -6,20 +6,25 @@ Not here: the body of a kernel (tile_kernel.py), the choices of a language (trit
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from math import prod
 
 from kernelwright.experts.frame import Loops
-from kernelwright.experts.gpu.cuda import BINDINGS
+from kernelwright.experts.gpu.cuda import READERS
 from kernelwright.experts.gpu.kernel import SIZES
+from kernelwright.experts.gpu.printer import BINDINGS
 from kernelwright.experts.gpu.tile_kernel import Settings, TileWriter
 from kernelwright.experts.gpu.tile_printer import LARGEST_TABLE, Dialect, buffer_name, expressions_of
 from kernelwright.experts.loops import buffers_of, nests_of
+from kernelwright.experts.protocol import Answer
 from kernelwright.experts.read import Unreadable
 from kernelwright.graph import Graph
 from kernelwright.types import (
     Binding,
     Candidate,
+    Failure,
     Launch,
     LaunchPlan,
     OptionValue,
@@ -28,13 +33,57 @@ from kernelwright.types import (
     Problem,
     Refusal,
     SourceFile,
+    Space,
     Step,
+    Template,
     Workspace,
+    digest,
 )
 
 INT_LIMIT = 1 << 31
 NO_BLOCK = (1, 1, 1)
 """The compiler chooses it."""
+
+
+Choices = dict[str, OptionValue]
+Options = tuple[tuple[str, OptionValue], ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What one tile language's loop expert has of its own."""
+
+    package: str
+    """What has to be installed."""
+    template: str
+    dialect: Callable[[Choices], Dialect]
+    """From the choices of a point; of none, the language as it checks what can be spelled."""
+    parameters: Callable[[tuple[Loops, ...]], list[Parameter]]
+    """The language's choices, after those of tile shapes."""
+    options: Callable[[Choices, int], Options]
+    """From choices and the elements of a kernel's largest tile to the options of its step."""
+    build: Callable[[tuple[Loops, ...]], Options]
+    """Options of a whole candidate."""
+
+
+def proposed(problem: Problem, graph: Graph, frame: Frame) -> Answer:
+    """Returns one template for the whole graph, or a refusal that names what is missing."""
+    every = missing(frame.package) or loops_of(problem, graph, frame.dialect({}))
+    if isinstance(every, Refusal):
+        return every
+    identity, build = digest(problem), frame.build(every)
+    space = Space(parameters=(*shape_parameters(every), *frame.parameters(every)))
+
+    @cache
+    def emit(point: Point) -> Candidate | Failure:
+        given: Choices = dict(point)
+        return candidate(
+            problem, identity, every, point,
+            dialect=frame.dialect(given), template=frame.template,
+            options=lambda elements: frame.options(given, elements), build=build,
+        )  # fmt: skip
+
+    return Template(name=frame.template, space=space, emit=emit)
 
 
 def missing(package: str) -> Refusal | None:
@@ -51,7 +100,7 @@ def missing(package: str) -> Refusal | None:
 
 def loops_of(problem: Problem, graph: Graph, dialect: Dialect) -> tuple[Loops, ...] | Refusal:
     """Returns the loop nests of a graph, each one a kernel, or a refusal that names what cannot be done."""
-    kernels = nests_of(problem, graph)
+    kernels = nests_of(problem, graph, READERS)
     if isinstance(kernels, Refusal):
         return kernels
     every = tuple(loops for boxes in kernels for loops in boxes)
@@ -110,8 +159,8 @@ def candidate(
     *,
     dialect: Dialect,
     template: str,
-    options: Callable[[int], tuple[tuple[str, OptionValue], ...]],
-    build: tuple[tuple[str, OptionValue], ...] = (),
+    options: Callable[[int], Options],
+    build: Options = (),
 ) -> Candidate:
     """Returns the candidate of one point: a kernel for each loop nest, launched in order.
 
@@ -146,11 +195,42 @@ def candidate(
         launch = Launch(grid=(programs, 1, 1), block=NO_BLOCK)
         step = Step(symbol=f"kw_{number}", arguments=tuple(arguments), launch=launch, options=options(writer.elements))
         steps.append(step)
+    return sealed(
+        problem, language=dialect.name, template=template, point=point, text="\n".join(text), steps=tuple(steps),
+        workspaces=tuple(workspaces.values()), build=build, identity=identity,
+    )  # fmt: skip
+
+
+def sealed(
+    problem: Problem,
+    *,
+    language: str,
+    template: str,
+    point: Point,
+    text: str,
+    steps: tuple[Step, ...],
+    workspaces: tuple[Workspace, ...] = (),
+    build: Options = (),
+    identity: str = "",
+) -> Candidate:
+    """Returns the candidate of one source and its plan.
+
+    Args:
+        problem: what is computed.
+        language: `triton` or `cutile`.
+        template: the template's name.
+        point: the choices.
+        text: the source.
+        steps: what is launched, in order.
+        workspaces: scratch memory.
+        build: options of the whole candidate.
+        identity: the problem's digest, where it is known.
+    """
     return Candidate(
-        problem=identity,
-        language=dialect.name,
-        sources=(SourceFile(path="kernel.py", text="\n".join(text)),),
-        plan=LaunchPlan(steps=tuple(steps), workspaces=tuple(workspaces.values())),
+        problem=identity or digest(problem),
+        language=language,
+        sources=(SourceFile(path="kernel.py", text=text),),
+        plan=LaunchPlan(steps=steps, workspaces=workspaces),
         options=build,
         author="expert",
         template=template,
