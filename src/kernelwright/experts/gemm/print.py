@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kernelwright.experts.gemm import rules
 from kernelwright.experts.gemm.product import ELEMENT_BYTES, Product, problem_of
-from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps, spell
+from kernelwright.experts.gemm.schedules import Direct, Dot, Hopper, Schedule, Warps, spell
 from kernelwright.types import (
     Binding,
     Candidate,
@@ -82,18 +82,17 @@ def _device_text(name: str) -> str:
 
 
 def _constants(product: Product, schedule: Schedule, architecture: str) -> list[str]:
-    parts = 1 if isinstance(schedule, Dot) else schedule.parts
     early = schedule.early and architecture != "sm_80"
     flags = {
         "HAS_C": product.beta != 0.0, "HAS_BIAS": product.bias, "ALONG_N": schedule.along_n, "EARLY": early,
-        "KN": product.layout == "kn",
+        "KN": product.layout == "kn", "PAIR": product.pair, "CURVE": schedule.curve,
     }  # fmt: skip
     numbers = {
-        "ACTIVATION": ACTIVATIONS[product.activation], "SPLITS": schedule.splits, "PARTS": parts,
+        "ACTIVATION": ACTIVATIONS[product.activation], "SPLITS": schedule.splits, "PARTS": _parts(schedule),
         "GROUP": schedule.group, "N_STEP": rules.step_of(product.n),
     }  # fmt: skip
     lines = [f"float ALPHA = {product.alpha!r}f, BETA = {product.beta!r}f"]
-    own = {Hopper: _hopper_constants, Warps: _warps_constants, Dot: _dot_constants}[type(schedule)]
+    own = {Hopper: _hopper_constants, Warps: _warps_constants, Direct: _direct_constants, Dot: _dot_constants}[type(schedule)]
     more_flags, more = own(product, schedule)  # type: ignore[operator]
     flags |= more_flags
     numbers |= more
@@ -124,6 +123,11 @@ def _warps_constants(product: Product, s: Warps) -> tuple[dict[str, bool], dict[
         "WARPS_K": s.warps_k, "STEP_A": rules.step_of(product.k), "STEP_B": rules.step_of(b_side, most_b),
     }  # fmt: skip
     return {}, numbers
+
+
+def _direct_constants(product: Product, s: Direct) -> tuple[dict[str, bool], dict[str, int]]:
+    del product
+    return {}, {"BM": s.bm, "BN": s.bn, "WARPS": s.warps, "DEPTH": s.depth}
 
 
 def _dot_constants(product: Product, s: Dot) -> tuple[dict[str, bool], dict[str, int]]:
@@ -199,7 +203,7 @@ def _kernels(product: Product, schedule: Schedule) -> str:
 
 
 def _parts(schedule: Schedule) -> int:
-    return 1 if isinstance(schedule, Dot) else schedule.parts
+    return schedule.parts if isinstance(schedule, Hopper | Warps) else 1
 
 
 def _ends(product: Product, *, parts: bool, storing: bool, epilogue: bool | None = None) -> str:

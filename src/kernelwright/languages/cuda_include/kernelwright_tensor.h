@@ -104,6 +104,14 @@ KW_DEVICE float4 cluster_load(uint32_t at, uint32_t rank) {
       : "=f"(got.x), "=f"(got.y), "=f"(got.z), "=f"(got.w) : "r"(at), "r"(rank) : "memory");
   return got;
 }
+// The two halves of cluster_meet: what lies between them need not wait.
+KW_DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+KW_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+KW_DEVICE void cluster_store(float4 x, uint32_t at, uint32_t rank) {
+  asm volatile(
+      "{ .reg .b32 there;\n mapa.shared::cluster.u32 there, %4, %5;\n st.shared::cluster.v4.f32 [there], {%0, %1, %2, %3}; }"
+      ::"f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "r"(at), "r"(rank) : "memory");
+}
 KW_DEVICE void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 KW_DEVICE void grid_trigger() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 

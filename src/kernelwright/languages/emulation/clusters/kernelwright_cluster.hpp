@@ -37,7 +37,7 @@ static dim3 blockDim, gridDim;
 
 namespace kernelwright_cluster {
 
-constexpr int kMostBlocks = 8, kGuard = 4096;
+constexpr int kMostBlocks = 16, kGuard = 4096;
 constexpr uint32_t kFirstAddress = 1024;  // of a block's own window
 constexpr size_t kStack = 1 << 16;
 
@@ -68,6 +68,8 @@ struct Thread {
   bool (*ready)(void*);
   void* argument;
   Groups copies, stores, products;
+  bool arrived;  // at the cluster's barrier, and has not waited yet
+  uint32_t cluster_turn;
 };
 struct Warp {
   int arrived;

@@ -123,13 +123,20 @@ inline void registers_down() { static_assert(registers % 8 == 0 && registers >= 
 
 // ---- clusters and grids
 inline uint32_t cluster_rank() { return uint32_t(kc::my_block()); }
-inline void cluster_meet() {
-  const uint32_t turn = kc::cluster_turn;
-  if (++kc::met == kc::block_threads * kc::cluster_blocks) {
-    kc::met = 0, ++kc::cluster_turn;
-    return;
-  }
-  kc::wait_until([turn] { return kc::cluster_turn != turn; });
+inline void cluster_arrive() {
+  if (kc::me().arrived) kc::fail("a thread arrives twice before it waits for its cluster");
+  kc::me().arrived = true, kc::me().cluster_turn = kc::cluster_turn;
+  if (++kc::met == kc::block_threads * kc::cluster_blocks) kc::met = 0, ++kc::cluster_turn;
+}
+inline void cluster_wait() {
+  if (!kc::me().arrived) kc::fail("a thread waits for its cluster before it arrives");
+  kc::wait_until([turn = kc::me().cluster_turn] { return kc::cluster_turn != turn; });
+  kc::me().arrived = false;
+}
+inline void cluster_meet() { cluster_arrive(), cluster_wait(); }
+inline void cluster_store(float4 x, uint32_t at, uint32_t rank) {
+  if (at % 16) kc::fail("a store of 16 bytes that is not aligned");
+  std::memcpy(kc::at(int(rank), at, 16), &x, 16);
 }
 inline float4 cluster_load(uint32_t at, uint32_t rank) {
   if (at % 16) kc::fail("a load of 16 bytes that is not aligned");
