@@ -10,7 +10,7 @@ import pytest
 from tests.experts.gemm.emulated import made
 
 from kernelwright.analysis.sass import disassemble, find_tool
-from kernelwright.experts.gemm import Dot, Hopper, Product, Schedule, Warps, candidate, problem_of, spell
+from kernelwright.experts.gemm import Direct, Dot, Hopper, Product, Schedule, Warps, candidate, problem_of, spell
 from kernelwright.experts.gemm.rules import MOST_SUMS, REGISTERS, sums_of
 from kernelwright.languages import cuda
 from kernelwright.languages.devices import cuda_target
@@ -28,6 +28,8 @@ RING: list[tuple[str, Product, Schedule, set[str]]] = [
     ("sm_90a", NK, Warps(bm=32, bn=32, splits=2), {"HMMA", "LDSM", "LDGSTS"}),
     ("sm_80", KN, Warps(bm=128, bn=128, bk=32, warps_n=4, parts=2), {"HMMA", "LDSM", "LDGSTS"}),
     ("sm_100", NK, Warps(), {"HMMA", "LDSM", "LDGSTS"}),
+    ("sm_90a", NK, Direct(bm=32, bn=64, warps=4, splits=2), {"HMMA", "LDGSTS", "STAS"}),
+    ("sm_80", NK, Direct(bm=16, bn=16, warps=2), {"HMMA", "LDGSTS"}),
     ("sm_80", NK, Dot(rows=8, columns=2, warps_k=2), {"FFMA", "LDG"}),
 ]
 
@@ -36,7 +38,7 @@ RING: list[tuple[str, Product, Schedule, set[str]]] = [
     ("architecture", "product", "schedule", "wanted"),
     RING,
     ids=lambda x: (
-        spell(x).replace(" ", "-") if isinstance(x, Hopper | Warps | Dot) else x if isinstance(x, str) else ""
+        spell(x).replace(" ", "-") if isinstance(x, Hopper | Warps | Direct | Dot) else x if isinstance(x, str) else ""
     ),
 )
 def test_kernels_have_their_instructions_and_spill_nothing(

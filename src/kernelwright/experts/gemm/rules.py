@@ -21,8 +21,7 @@ HOPPER_BK = 64
 MOST_CLUSTER = 8
 MOST_SPLITS = 16
 """More than 8 blocks of a cluster are an opt-in of the device, which is asked whether one fits."""
-MOST_IN_FLIGHT = 176
-"""Registers of one thread of a direct kernel for sums and operands under way: the compiler needs some more."""
+DIRECT_STEP = 64
 MOST_SUMS = {1: 128, 2: 160, 3: 80}
 """Accumulators of one thread, by consuming warpgroups: with more the compiler spills (the compile ring looks)."""
 REGISTERS = {1: (0, 0), 2: (232, 40), 3: (160, 32)}
@@ -86,10 +85,10 @@ def shared_bytes(schedule: Schedule, product: Product) -> int:
         ring = schedule.stages * (schedule.bm + schedule.bn) * schedule.bk * 2
         return max(ring, slab * schedule.warps_k if schedule.warps_k * schedule.splits > 1 else 0)
     if isinstance(schedule, Direct):
-        inbox = -(-schedule.bm * schedule.bn // (4 * schedule.splits)) * 16 * schedule.splits
-        slabs = schedule.warps * schedule.bm * (schedule.bn + PAD) * 4
-        alone = schedule.warps == schedule.splits == 1 and not product.pair
-        return 0 if alone else slabs + (inbox if schedule.splits > 1 else 0)
+        slab, sums = schedule.bm * (schedule.bn + PAD) * 4, schedule.bm * schedule.bn
+        each = max(slab, schedule.depth * 2 * DIRECT_STEP * (schedule.bm + schedule.bn))
+        inbox = -(-sums // (4 * schedule.splits)) * 16 * schedule.splits + 16
+        return schedule.warps * each + (inbox if schedule.splits > 1 else 0)
     sharers = schedule.warps * 256 // schedule.columns if product.layout == "kn" else schedule.warps_k
     return slab * sharers
 
@@ -249,15 +248,15 @@ def _warps_fault(s: Warps, product: Product, architecture: str) -> str:
 def _direct_fault(s: Direct, product: Product, architecture: str) -> str:
     del architecture
     if product.layout != "nk" or product.k % 8:
-        return "operands pass through registers 8 elements along k at a time: B must be n x k, and k a multiple of 8"
+        return "lanes bring 8 elements along k at a time: B must be n x k, and k a multiple of 8"
     if s.bm not in (16, 32, 64) or s.bn not in (8, 16, 32, 64, 128) or (product.pair and s.bn < 16):
         return f"a tile of {s.bm} x {s.bn}; 16, 32 or 64 rows and 8 (16 of a pair) to 128 columns, powers of two"
-    if s.depth not in (1, 2, 4, 8):
-        return f"depth is {s.depth}; 1, 2, 4 or 8 pieces are possible"
-    held = s.bm * s.bn // 32 + s.depth * (s.bm + s.bn) // 2
-    if held > MOST_IN_FLIGHT or (held + 48) * s.warps * 32 > 65536:
-        return f"{held} registers a thread for sums and operands; {MOST_IN_FLIGHT} are possible, 65536 of a block"
-    return _shares_fault(-(-product.k // (32 * s.depth)), s.splits)
+    if not 1 <= s.depth <= 16:
+        return f"depth is {s.depth}; 1 to 16 stages are possible"
+    registers = s.bm * s.bn // 32 + (s.bm + s.bn) * 3 // 4 + 48
+    if registers > 255 or registers * s.warps * 32 > 65536:
+        return f"{registers} registers a thread for sums and operands; 255 are possible, and 65536 of a block"
+    return _shares_fault(-(-product.k // DIRECT_STEP), s.splits * s.warps)
 
 
 def _dot_fault(s: Dot, product: Product, architecture: str) -> str:

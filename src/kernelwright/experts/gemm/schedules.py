@@ -1,7 +1,7 @@
 """The schedules of a matrix product, as typed, frozen points, and their spelling.
 
-Four families: `Hopper` (wgmma and TMA), `Warps` (mma.sync and cp.async), `Direct` (mma.sync on operands that pass
-through registers only, for what is over in a few microseconds), `Dot` (few rows, float32 dot products).
+Four families: `Hopper` (wgmma and TMA), `Warps` (mma.sync and cp.async), `Direct` (mma.sync on operands that every
+lane brings for itself, for what is over in a few microseconds), `Dot` (few rows, float32 dot products).
 Not here: which of them are possible (rules.py), which are worth trying (space.py), how they are printed (print.py).
 """
 
@@ -73,14 +73,14 @@ class Warps(Sharing):
 
 @value
 class Direct(Sharing):
-    """A kernel by mma.sync whose operands go from memory to registers: one wait for memory, no ring, no barrier."""
+    """A kernel by mma.sync whose lanes bring what they multiply themselves: no barrier before the sums are there."""
 
     bm: int = 16
     bn: int = 16
     warps: int = 4
     """Warps of a block; each makes the whole tile of its share of k."""
-    depth: int = 2
-    """Pieces of 32 elements of k that a warp asks for together."""
+    depth: int = 4
+    """Stages of 64 elements of k in the ring of each warp."""
 
 
 @value

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kernelwright.experts.gemm import model, rules
 from kernelwright.experts.gemm.product import Product
-from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps
+from kernelwright.experts.gemm.schedules import Direct, Dot, Hopper, Schedule, Warps
 from kernelwright.types import replace
 
 MOST_STAGES = 8
@@ -35,13 +35,17 @@ WARP_TILES = (
     (128, 128, 2, 4), (16, 8, 1, 1), (64, 64, 2, 4),
 )  # fmt: skip
 """(bm, bn, warps_m, warps_n)."""
+DIRECT_TILES = (
+    (16, 8), (16, 16), (32, 8), (16, 32), (32, 16), (32, 32), (16, 64), (64, 16), (32, 64), (64, 32), (16, 128),
+)  # fmt: skip
+"""(bm, bn)."""
 WARP_STEPS = ((64, 1), (64, 2), (64, 4), (128, 1), (128, 2), (128, 4), (32, 1), (256, 4))
 """(bk, warps_k)."""
 
 
 def schedules(product: Product, architecture: str = "sm_90a") -> Iterator[Schedule]:
     """Yields every schedule of the space that is possible for a product."""
-    every: tuple[Schedule, ...] = (*_hopper(product), *_warps(product), *_dot(product))
+    every: tuple[Schedule, ...] = (*_hopper(product), *_warps(product), *_direct(product), *_dot(product))
     for schedule in every:
         if not rules.fault(schedule, product, architecture):
             yield schedule
@@ -140,6 +144,22 @@ def _warps(product: Product) -> Iterator[Warps]:
                         bm=bm, bn=bn, bk=bk, warps_m=warps_m, warps_n=warps_n, warps_k=warps_k, splits=splits,
                         parts=parts, stages=stages,
                     )  # fmt: skip
+
+
+def _direct(product: Product) -> Iterator[Direct]:
+    if product.flops > 4e9:
+        return
+    pieces = -(-product.k // rules.DIRECT_STEP)
+    for bm, bn in DIRECT_TILES:
+        if bm >= 2 * max(16, product.m) or bn >= 2 * max(8, product.b_columns):
+            continue
+        tiles = product.batch * -(-product.m // bm) * -(-product.b_columns // bn)
+        for warps in (1, 2, 4, 6, 8, 12, 16):
+            for splits in (*SPLITS, rules.MOST_SPLITS):
+                if warps * splits > pieces or (splits > 1 and tiles * splits > 4 * rules.MULTIPROCESSORS):
+                    continue
+                room = (200 << 10) // (warps * 2 * rules.DIRECT_STEP * (bm + bn))
+                yield Direct(bm=bm, bn=bn, warps=warps, splits=splits, depth=max(1, min(-(-pieces // (warps * splits)), room, 8)))
 
 
 def _dot(product: Product) -> Iterator[Dot]:
