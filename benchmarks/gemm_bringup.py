@@ -198,7 +198,7 @@ def measure(
                 lines.append("the time was up")
                 break
             outcome = measuring.measure(
-                product, [(p, binaries[p]) for p in points], library=library,
+                product, [(p, binaries[p]) for p in points], baselines=("torch", "cublaslt") if library else ("torch",),
                 told=lambda doing: print(doing, file=log, flush=True),
             )  # fmt: skip
             line = line_of(outcome)

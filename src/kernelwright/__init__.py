@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kernelwright.api import judge_kernel, optimize
     from kernelwright.authoring import fuse, kernel
     from kernelwright.deploy import accelerate, explain, load
+    from kernelwright.deploy.matmul import matmul
 
 __all__ = [
     "Candidate",
@@ -56,6 +57,7 @@ __all__ = [
     "judge_kernel",
     "kernel",
     "load",
+    "matmul",
     "optimize",
 ]
 
@@ -66,6 +68,7 @@ LATER = {
     "judge_kernel": "api",
     "kernel": "authoring",
     "load": "deploy",
+    "matmul": "deploy.matmul",
     "optimize": "api",
 }
 """Names that are loaded on first use, by the module that has them."""

@@ -104,7 +104,10 @@ DIRECT_BUGS = {
     "blocks send before the others are ready": ("kernelwright::cluster_wait();", ""),
     "the bytes of the sums are miscounted": ("SPLITS * mine * 16 : 0", "(SPLITS - 1) * mine * 16 : 0"),
     "a stage is read before it is there": ("copy_wait<DEPTH - 1>", "copy_wait<DEPTH>"),
-    "a stage is filled again too soon": ("if (number + DEPTH < count) bring(number + DEPTH);", "bring(number + DEPTH - 1);"),
+    "a stage is filled again too soon": (
+        "if (number + DEPTH < count) bring(number + DEPTH);",
+        "bring(number + DEPTH - 1);",
+    ),
     "halves of k are exchanged": ("first, r.x, r.y", "first, r.z, r.w"),
 }
 

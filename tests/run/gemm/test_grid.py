@@ -12,7 +12,7 @@ from kernelwright.errors import UserError
 from kernelwright.experts.gemm import Product, Schedule, Warps
 from kernelwright.languages.devices import cuda_target
 from kernelwright.run.gemm import grid as grids
-from kernelwright.run.gemm.grid import COLUMNS, Grid, bench, read_shapes, tune
+from kernelwright.run.gemm.grid import COLUMNS, Grid, confirm, read_shapes, tune
 from kernelwright.run.gemm.measuring import Measuring
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,7 +46,7 @@ def test_tuning_goes_on_and_bench_confirms(tmp_path: Path, monkeypatch: pytest.M
         return (tile, wrong) if product.layout == "nk" else ()
 
     monkeypatch.setattr(grids, "ranked", few)
-    monkeypatch.setattr(Measuring, "measure", functools.partialmethod(Measuring.measure, library=False))
+    monkeypatch.setattr(Measuring, "measure", functools.partialmethod(Measuring.measure, baselines=("torch",)))
     target, told = cuda_target("sm_90a"), list[str]()
     small, both = Grid(shapes=((16, 32, 32),), workers=1), Grid(shapes=((16, 32, 32), (32, 32, 64)), workers=1)
     with Measuring(WORKER, deadline_s=500.0) as device:
@@ -54,9 +54,9 @@ def test_tuning_goes_on_and_bench_confirms(tmp_path: Path, monkeypatch: pytest.M
         with (tmp_path / grids.TUNED).open("a") as file:
             file.write("32,32,6")  # as a killed run leaves it
         tune(both, tmp_path, target, device, told.append)
-        done = bench(both, tmp_path, target, device, told.append)
+        done = confirm(both, tmp_path, target, device, told.append)
         with pytest.raises(UserError, match="not tuned"):
-            bench(Grid(shapes=((64, 64, 64),)), tmp_path, target, device, told.append)
+            confirm(Grid(shapes=((64, 64, 64),)), tmp_path, target, device, told.append)
     rows = list(csv.DictReader(done.read_text().splitlines()))
     assert [(row["m"], row["n"], row["k"]) for row in rows] == [("16", "32", "32"), ("32", "32", "64")]
     assert tuple(rows[0]) == COLUMNS

@@ -45,7 +45,7 @@ def test_right_kernels_are_timed_and_wrong_ones_named(tmp_path: Path) -> None:
     ]
     with Measuring(WORKER, deadline_s=LONG_S) as device:
         assert device.device["name"] == "emulated"
-        outcome = device.measure(PRODUCT, todo, rounds=3, library=False)
+        outcome = device.measure(PRODUCT, todo, rounds=3, baselines=("torch",))
     rows = {(row.layout, row.schedule.rpartition("group=")[2][:2]): row for row in outcome.rows}
     said = {key[1]: row.failed for key, row in rows.items()}
     assert said["19"] == "wrong on whole numbers"

@@ -8,4 +8,16 @@ from kernelwright.experts.gemm.product import Product, problem_of
 from kernelwright.experts.gemm.rules import fault
 from kernelwright.experts.gemm.schedules import Direct, Dot, Hopper, Schedule, Warps, parse, spell
 
-__all__ = ["Direct", "Dot", "Hopper", "Product", "Schedule", "Warps", "candidate", "fault", "parse", "problem_of", "spell"]
+__all__ = [
+    "Direct",
+    "Dot",
+    "Hopper",
+    "Product",
+    "Schedule",
+    "Warps",
+    "candidate",
+    "fault",
+    "parse",
+    "problem_of",
+    "spell",
+]

@@ -92,7 +92,9 @@ def _constants(product: Product, schedule: Schedule, architecture: str) -> list[
         "GROUP": schedule.group, "N_STEP": rules.step_of(product.n),
     }  # fmt: skip
     lines = [f"float ALPHA = {product.alpha!r}f, BETA = {product.beta!r}f"]
-    own = {Hopper: _hopper_constants, Warps: _warps_constants, Direct: _direct_constants, Dot: _dot_constants}[type(schedule)]
+    own = {Hopper: _hopper_constants, Warps: _warps_constants, Direct: _direct_constants, Dot: _dot_constants}[
+        type(schedule)
+    ]
     more_flags, more = own(product, schedule)  # type: ignore[operator]
     flags |= more_flags
     numbers |= more

@@ -1,7 +1,7 @@
 """One matrix product as a value, and the problem that it is for the judge.
 
-C = activation(alpha A B + beta C + bias), or activation(alpha A G) times (alpha A U) where B holds both G and U; A row-major m x k, B either k x n ("kn") or n x k ("nk") row-major, float16
-or bfloat16 in and out, sums in float32.
+C = activation(alpha A B + beta C + bias), or activation(alpha A G) times (alpha A U) where B holds both G and U. A is
+row-major m x k, B either k x n ("kn") or n x k ("nk") row-major, float16 or bfloat16 in and out, sums in float32.
 Not here: how it is computed (schedules.py, print.py).
 """
 

@@ -159,7 +159,9 @@ def _direct(product: Product) -> Iterator[Direct]:
                 if warps * splits > pieces or (splits > 1 and tiles * splits > 4 * rules.MULTIPROCESSORS):
                     continue
                 room = (200 << 10) // (warps * 2 * rules.DIRECT_STEP * (bm + bn))
-                yield Direct(bm=bm, bn=bn, warps=warps, splits=splits, depth=max(1, min(-(-pieces // (warps * splits)), room, 8)))
+                yield Direct(
+                    bm=bm, bn=bn, warps=warps, splits=splits, depth=max(1, min(-(-pieces // (warps * splits)), room, 8))
+                )
 
 
 def _dot(product: Product) -> Iterator[Dot]:
