@@ -34,13 +34,6 @@ Call = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Timed = Callable[[Callable[[], object]], float]
 
 
-def describe(emit: Emit) -> dict[str, Any]:
-    """Takes the device and says what it is."""
-    del emit
-    properties = torch.cuda.get_device_properties(0)
-    return {"name": torch.cuda.get_device_name(0), "multiprocessors": properties.multi_processor_count}
-
-
 def measure(
     emit: Emit, *, product: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], first: Mapping[str, str], rounds: int,
     device: str = "cuda",
@@ -129,4 +122,4 @@ def _slots(product: Product, device: str) -> list[tuple[torch.Tensor, torch.Tens
 
 
 if __name__ == "__main__":
-    serve({"describe": describe, "measure": measure})
+    serve({"measure": measure})

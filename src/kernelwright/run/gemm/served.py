@@ -31,7 +31,8 @@ from kernelwright.run.gemm.grid import (
 from kernelwright.types import replace
 
 WORKER = "kernelwright.deploy.serving"
-START_S, SHAPE_S = 180.0, 120.0
+SHAPE_S = 180.0
+"""For one shape, a start of the device and compilations included."""
 ROUNDS = 40
 
 
@@ -62,7 +63,6 @@ def serve(
                 break
             if worker is None or not worker.alive:
                 worker = Worker(module)
-                worker.request("describe", deadline_s=START_S)
             here = [_with_algorithm(row, known) for row in rows[shape] if row.dtype == grid.dtype]
             first = {layout: known.get((shape, f"cublaslt_first_{layout}"), "") for layout in LAYOUTS}
             try:
