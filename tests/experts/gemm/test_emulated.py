@@ -21,7 +21,7 @@ HOPPER: list[tuple[Product, Schedule]] = [
     (NK, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False, box_store=False)),
 ]
 WARPS: list[tuple[Product, Schedule]] = [
-    (SMALL, Warps(bm=32, bn=32, bk=32, stages=3)),
+    (SMALL, Warps(bm=32, bn=16, bk=32, stages=3, group=2, curve=True)),
     (RAGGED, Warps(bm=32, bn=16, bk=64, warps_n=1, warps_k=2, splits=2, stages=2)),
     (RAGGED_KN, Warps(bm=16, bn=32, bk=32, warps_m=1, parts=3)),
     (KN, Warps(bm=64, bn=64, bk=64, stages=2)),
@@ -29,7 +29,7 @@ WARPS: list[tuple[Product, Schedule]] = [
 DIRECT: list[tuple[Product, Schedule]] = [
     (Product(m=64, n=64, k=64), Direct(bm=16, bn=16, warps=1, depth=1)),
     (Product(m=37, n=51, k=200), Direct(bm=16, bn=32, warps=2, depth=2, splits=2)),
-    (Product(m=50, n=40, k=1800), Direct(bm=32, bn=8, warps=3, depth=1, splits=8, group=2, curve=True)),
+    (Product(m=50, n=40, k=1800), Direct(bm=32, bn=8, warps=3, depth=1, splits=8)),
     (Product(m=20, n=24, k=2072), Direct(bm=16, bn=16, warps=2, depth=1, splits=16)),
 ]
 DOT: list[tuple[Product, Schedule]] = [

@@ -189,7 +189,9 @@ def _kernels(product: Product, schedule: Schedule) -> str:
             f", {rules.blocks_per_multiprocessor(schedule, product)}",
         )
     else:
-        body, least = f"{type(schedule).__name__.lower()}_product(a, b, {sizes}, {whole})", ""
+        body = f"{type(schedule).__name__.lower()}_product(a, b, {sizes}, {whole})"
+        # Said to be alone, a direct kernel spills nothing: its blocks are few.
+        least = ", 1" if isinstance(schedule, Direct) else ""
     text = (
         f'extern "C" __global__ void __launch_bounds__({rules.threads_of(schedule)}{least})\n'
         f"{SYMBOL}({parameters}) {{\n  {body};\n}}\n"

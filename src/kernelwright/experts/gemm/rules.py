@@ -135,13 +135,21 @@ def launch_of(schedule: Schedule, product: Product, multiprocessors: int = MULTI
     cluster = schedule.splits
     if isinstance(schedule, Hopper):
         cluster *= schedule.cluster_m * schedule.cluster_n
+    grid = (grid_of(schedule, product, multiprocessors).blocks, 1, 1)
+    if isinstance(schedule, Direct):
+        grid = _direct_grid(schedule, product)
     return Launch(
-        grid=(grid_of(schedule, product, multiprocessors).blocks, 1, 1),
+        grid=grid,
         block=(threads_of(schedule), 1, 1),
         cluster=(cluster, 1, 1),
         shared_bytes=shared_bytes(schedule, product),
         programmatic=schedule.early,
     )
+
+
+def _direct_grid(schedule: Direct, product: Product) -> tuple[int, int, int]:
+    rows, columns = tile_of(schedule, product)
+    return -(-product.m // rows) * schedule.splits, -(-product.n // columns), product.batch
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -253,6 +261,8 @@ def _direct_fault(s: Direct, product: Product, architecture: str) -> str:
         return f"a tile of {s.bm} x {s.bn}; 16, 32 or 64 rows and 8 (16 of a pair) to 128 columns, powers of two"
     if not 1 <= s.depth <= 16:
         return f"depth is {s.depth}; 1 to 16 stages are possible"
+    if max(_direct_grid(s, product)[1:]) > 65535:
+        return "more than 65535 tiles along n, or products"
     registers = s.bm * s.bn // 32 + (s.bm + s.bn) * 3 // 4 + 48
     if registers > 255 or registers * s.warps * 32 > 65536:
         return f"{registers} registers a thread for sums and operands; 255 are possible, and 65536 of a block"
