@@ -76,7 +76,7 @@ def test_an_artifact_that_is_not_what_the_plan_says_fails_at_loading(
     builder = kernels.Altering(judge._builder, name, tmp_path)
     (built,) = builder.build(ADD, [right])
     assert not isinstance(built, Failure)
-    outcome = judge._examine(kernels.misplanned(right, name), built, quick)
+    outcome = judge._examine(right, kernels.misplanned(built, name), quick)
     assert isinstance(outcome, Failure)
     assert f"{outcome.stage}: {outcome.kind}" in kernels.ARTIFACT_FAULTS[name]
     assert next(judge.judge([right], quick)).passed
@@ -115,6 +115,10 @@ def test_compute_sanitizer_finds_what_is_planted_and_nothing_else(target: Target
     assert not found.passed
 
 
+CLOCK_STEP_US = 1.5
+"""What the device's clock counts in, and a little more."""
+
+
 def measured(judges: Judges, target: Target, made: Candidate, problem: Problem = ADD) -> Record:
     return next(judges.of(problem).judge([made], policies_for(target)["measure"]))
 
@@ -131,13 +135,12 @@ def test_two_copies_of_one_kernel_tie(judges: Judges, target: Target) -> None:
 
 def test_a_kernel_slowed_by_a_known_delay_loses_by_that_delay(judges: Judges, target: Target) -> None:
     times = []
-    for amount in (8000, 12000, 16000):
-        made = kernels.candidate(ADD, kernels.add_kernel(COUNT, before=kernels.delayed(amount)))
+    for delay_us in (20, 40, 80):
+        # All blocks are there at once, so that the kernel as a whole is late by as much as each of them.
+        made = kernels.candidate(ADD, kernels.add_kernel(COUNT, before=kernels.delayed(1000 * delay_us)))
         times.append(times_of(measured(judges, target, made))["candidate"])
-    first, second = times[1] - times[0], times[2] - times[1]
-    assert first > 0
-    assert second == pytest.approx(first, rel=0.05), times
-    assert times[0] == pytest.approx(2.0 * first, rel=0.15), times
+    assert times[1] - times[0] == pytest.approx(20.0, abs=CLOCK_STEP_US), times
+    assert times[2] - times[1] == pytest.approx(40.0, abs=CLOCK_STEP_US), times
 
 
 def test_every_mode_and_baseline_of_a_report(judges: Judges, target: Target) -> None:
