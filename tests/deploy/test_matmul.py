@@ -134,7 +134,7 @@ def test_what_the_guard_refuses_is_torchs(monkeypatch: pytest.MonkeyPatch) -> No
     tried = len(using.launched)
     shifted = torch.zeros(24 * 64 + 1).half()[1:].view(24, 64).copy_(a)
     needed = a.clone().requires_grad_()
-    call(needed, b).float().sum().backward()
+    call(needed, b).float().sum().backward()  # type: ignore[no-untyped-call]
     assert torch.equal(call(shifted, b), a @ b)
     assert needed.grad is not None
     kn = whole(64, 32)
@@ -149,8 +149,13 @@ def test_what_the_guard_refuses_is_torchs(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_no_table_lists_has_to_win_first(monkeypatch: pytest.MonkeyPatch) -> None:
     using = OnTheProcessor(row(SMALL, DIRECT))
     matmuls.use(using)
-    asked = []
-    monkeypatch.setattr(products, "wins", lambda *given: asked.append(given) or len(asked) < 3)
+    asked: list[object] = []
+
+    def wins(*given: object) -> bool:
+        asked.append(given)
+        return len(asked) < 3
+
+    monkeypatch.setattr(products, "wins", wins)
     a, b, bias = whole(3, 8, 64), whole(32, 64).t(), whole(32)
     truth = torch.relu(a.double() @ b.double() + bias.double()).half()
     assert torch.equal(call(a, b, bias, "relu"), truth)  # an epilogue that was not timed

@@ -25,6 +25,7 @@ RING: list[tuple[str, Product, Schedule, set[str]]] = [
     ("sm_90a", NK, Hopper(bm=192, bn=160, consumers=3, stages=3), {*HOPPER, "USETMAXREG"}),
     ("sm_90a", NK, Hopper(bm=64, bn=64, consumers=1, splits=4, box_store=False, persistent=False), HOPPER),
     ("sm_90a", KN, Hopper(bm=64, bn=16, consumers=1, swap=True), HOPPER),
+    ("sm_90a", Product(m=2048, n=3000, k=512), Hopper(bm=128, bn=192, tail=2), {*HOPPER, "UTMASTG", "USETMAXREG"}),
     ("sm_90a", NK, Warps(bm=32, bn=32, splits=2), {"HMMA", "LDSM", "LDGSTS"}),
     ("sm_80", KN, Warps(bm=128, bn=128, bk=32, warps_n=4, parts=2), {"HMMA", "LDSM", "LDGSTS"}),
     ("sm_100", NK, Warps(), {"HMMA", "LDSM", "LDGSTS"}),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.experts.gemm.emulated import changed, faults, made, operands
 
-from kernelwright.experts.gemm import Direct, Dot, Hopper, Product, Schedule, Warps, spell
+from kernelwright.experts.gemm import Direct, Dot, Hopper, Product, Schedule, Warps, candidate, spell
+from kernelwright.types import Candidate
 
 NK, KN = Product(m=200, n=136, k=208), Product(m=136, n=200, k=208, layout="kn")
 SMALL = Product(m=90, n=72, k=136)
@@ -21,6 +22,15 @@ HOPPER: list[tuple[Product, Schedule]] = [
     (NK, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False, box_store=False)),
     (KN, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False, box_store=False)),
 ]
+TAILS: list[tuple[Product, Schedule]] = [
+    (Product(m=330, n=184, k=136), Hopper(bm=64, bn=64, consumers=1, stages=2, tail=2, cluster_m=2)),
+    (
+        Product(m=136, n=72, k=200, dtype="bfloat16"),
+        Hopper(bm=64, bn=64, consumers=1, stages=2, tail=3, box_store=False),
+    ),
+    (Product(m=150, n=136, k=136, batch=3, layout="kn"), Hopper(bm=64, bn=64, stages=2, pingpong=True, tail=2)),
+]
+"""On two multiprocessors the last waves of these are incomplete."""
 WARPS: list[tuple[Product, Schedule]] = [
     (SMALL, Warps(bm=32, bn=16, bk=32, stages=3, group=2, curve=True)),
     (RAGGED, Warps(bm=32, bn=16, bk=64, warps_n=1, warps_k=2, splits=2, stages=2)),
@@ -73,6 +83,14 @@ def test_kernels_are_exact_on_whole_numbers(product: Product, schedule: Schedule
     assert faults(made(product, schedule), operands(product, whole=True), exact=True) == []
 
 
+@pytest.mark.parametrize(("product", "schedule"), TAILS, ids=["clusters", "plain", "ping-pong"])
+def test_a_shared_last_wave_is_exact(product: Product, schedule: Schedule) -> None:
+    given = candidate(product, schedule, multiprocessors=2)
+    assert isinstance(given, Candidate), given
+    assert len(given.plan.steps) == 2
+    assert faults(given, operands(product, whole=True), exact=True) == []
+
+
 @pytest.mark.parametrize(
     ("product", "schedule"),
     [
@@ -118,6 +136,14 @@ def test_planted_bugs_of_direct_kernels_are_seen(name: str) -> None:
     product = Product(m=32, n=32, k=1024)
     given = changed(made(product, Direct(bm=16, bn=32, warps=2, splits=2, depth=2)), "direct.cuh", *DIRECT_BUGS[name])
     assert faults(given, operands(product, whole=True), exact=True) != []
+
+
+def test_a_share_that_nobody_makes_is_seen() -> None:
+    product, schedule = TAILS[1]
+    given = candidate(product, schedule, multiprocessors=2)
+    assert isinstance(given, Candidate), given
+    short = changed(given, "tail.cuh", "index - whole >= rest * TAIL", "index - whole >= rest * (TAIL - 1)")
+    assert faults(short, operands(product, whole=True), exact=True) != []
 
 
 @pytest.mark.parametrize("name", BUGS)

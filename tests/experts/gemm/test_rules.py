@@ -47,6 +47,8 @@ REFUSED: list[tuple[Product, Schedule, str]] = [
     (Product(m=64, n=64, k=64, layout="kn"), Direct(), "n x k"),
     (PRODUCT, Direct(bm=64, bn=64), "registers"),
     (PRODUCT, Direct(splits=16, warps=4), "shares of k"),
+    (PRODUCT, Hopper(tail=9), "as many as there are blocks"),
+    (PRODUCT, Hopper(tail=2, parts=2, box_store=False), "without other shares"),
     (PRODUCT, Warps(curve=True, group=3), "power of two"),
     (Product(m=64, n=64, k=64, pair=True), Warps(), "pairs"),
     (Product(m=64, n=64, k=64, pair=True, bias=True), Direct(), "neither bias"),

@@ -81,7 +81,11 @@ def _rounds(schedule: Schedule, grid: rules.Grid, at_once: int) -> float:
     """How many tiles the busiest block has, or how many waves of blocks there are."""
     if isinstance(schedule, Hopper) and schedule.persistent:
         each = schedule.cluster_m * schedule.cluster_n * schedule.splits
-        return float(-(-grid.works // max(1, grid.blocks // each)))
+        workers = max(1, grid.blocks // each)
+        if schedule.tail > 1:
+            shared = grid.works % workers * schedule.tail
+            return float(grid.works // workers) + -(-shared // workers) / schedule.tail
+        return float(-(-grid.works // workers))
     return float(-(-grid.blocks // at_once))
 
 
@@ -176,6 +180,9 @@ def _joining_us(schedule: Schedule, product: Product, rates: Rates) -> float:
         total += rates.cluster_us + rows * columns * 4 / 6.0e4
     elif isinstance(schedule, Hopper) and schedule.cluster_m * schedule.cluster_n > 1:
         total += rates.cluster_us
+    if isinstance(schedule, Hopper) and schedule.tail > 1:
+        moved = 4.0 * rules.tail_tiles(schedule, product, rates.multiprocessors) * rows * columns * schedule.tail * 2
+        total += rates.second_us + rates.latency_us + moved / rates.cache_bytes
     if isinstance(schedule, Hopper | Warps) and schedule.parts > 1:
         moved = 4.0 * product.batch * product.m * product.n * schedule.parts * 2
         total += rates.second_us + rates.latency_us + moved / rates.cache_bytes

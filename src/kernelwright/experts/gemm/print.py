@@ -45,6 +45,9 @@ def candidate(
     """Returns the sealed candidate of a schedule, or a failure of stage "emit" that names why there is none."""
     if why := rules.fault(schedule, product, architecture):
         return Failure(stage="emit", kind="schedule", message=f"{spell(schedule)}: {why}")
+    if isinstance(schedule, Hopper) and schedule.tail > 1 and not rules.tail_tiles(schedule, product, multiprocessors):
+        why = f"the last wave of {multiprocessors} multiprocessors is complete: there is no tail to share"
+        return Failure(stage="emit", kind="schedule", message=f"{spell(schedule)}: {why}")
     return Candidate(
         problem=digest(problem_of(product)),
         language="cuda",
@@ -73,7 +76,8 @@ def sources_of(product: Product, schedule: Schedule, architecture: str) -> tuple
         _kernels(product, schedule),
     ]
     files = [SourceFile(path="gemm.cu", text="".join(text))]
-    return (*files, *(SourceFile(path=name, text=_device_text(name)) for name in ("common.cuh", f"{family}.cuh")))
+    names = ("common.cuh", f"{family}.cuh", *(("tail.cuh",) if isinstance(schedule, Hopper) else ()))
+    return (*files, *(SourceFile(path=name, text=_device_text(name)) for name in names))
 
 
 @functools.cache
@@ -113,6 +117,7 @@ def _hopper_constants(product: Product, s: Hopper) -> tuple[dict[str, bool], dic
     numbers = {
         "BM": s.bm, "BN": s.bn, "STAGES": s.stages, "CONSUMERS": s.consumers, "CLUSTER_M": s.cluster_m,
         "CLUSTER_N": s.cluster_n, "STORE_BUFFERS": s.store_buffers, "CHUNK": rules.chunk_of(s), "UP": up, "DOWN": down,
+        "TAIL": s.tail,
     }  # fmt: skip
     return flags, numbers
 
@@ -172,7 +177,8 @@ def _kernels(product: Product, schedule: Schedule) -> str:
     names = [b.name for b in _bindings(product, schedule)]
     heads = {
         "a": "const Element* a", "b": "const Element* b", "out": "Element* out", "bias": "const Element* bias",
-        "c": "const Element* c", "parts": "float* parts", **{name: f"int32_t {name}" for name in SIZES},
+        "c": "const Element* c", "parts": "float* parts", "workers": "int32_t workers",
+        **{name: f"int32_t {name}" for name in SIZES},
         **{f"{name}_map": f"const __grid_constant__ CUtensorMap {name}_map" for name in ("x", "y", "out")},
     }  # fmt: skip
     parameters = ", ".join(heads[name] for name in names)
@@ -180,7 +186,7 @@ def _kernels(product: Product, schedule: Schedule) -> str:
         out = "&out_map" if schedule.box_store else "nullptr"
         ends = _ends(
             product,
-            parts=_parts(schedule) > 1,
+            parts=_shares(schedule) > 1,
             storing=_parts(schedule) == 1 and not schedule.box_store,
             epilogue=_parts(schedule) == 1,
         )
@@ -196,18 +202,27 @@ def _kernels(product: Product, schedule: Schedule) -> str:
         f'extern "C" __global__ void __launch_bounds__({rules.threads_of(schedule)}{least})\n'
         f"{SYMBOL}({parameters}) {{\n  {body};\n}}\n"
     )
-    if _parts(schedule) > 1:
-        adding = ", ".join(heads[b.name] for b in _adding_bindings(product))
+    if _shares(schedule) > 1:
+        adding = ", ".join(heads[b.name] for b in _adding_bindings(product, schedule))
+        if _parts(schedule) == 1:
+            call = f"add_tail(Sizes{{m, n, k, batch}}, {_ends(product, parts=True, storing=True)}, workers)"
+        else:
+            call = f"add_parts(Sizes{{m, n, k, batch}}, {_ends(product, parts=True, storing=True)})"
         text += (
             f'extern "C" __global__ void __launch_bounds__({ADDING_THREADS})\n{ADDING}({adding}) {{\n'
             "  if constexpr (EARLY) kernelwright::grid_wait();\n"
-            f"  add_parts(Sizes{{m, n, k, batch}}, {_ends(product, parts=True, storing=True)});\n}}\n"
+            f"  {call};\n}}\n"
         )
     return text
 
 
 def _parts(schedule: Schedule) -> int:
     return schedule.parts if isinstance(schedule, Hopper | Warps) else 1
+
+
+def _shares(schedule: Schedule) -> int:
+    """Shares of k whose sums a second kernel adds up: of every tile, or of the last wave's."""
+    return schedule.tail if isinstance(schedule, Hopper) and schedule.tail > 1 else _parts(schedule)
 
 
 def _ends(product: Product, *, parts: bool, storing: bool, epilogue: bool | None = None) -> str:
@@ -229,10 +244,19 @@ def plan_of(product: Product, schedule: Schedule, multiprocessors: int = rules.M
         outputs = product.batch * product.m * product.n
         workspaces = (Workspace(name="parts", size_bytes=4 * parts * outputs),)
         each = ADDING_THREADS * (4 if rules.step_of(product.n) >= 4 else 1)
-        adding = Launch(grid=(-(-outputs // each), 1, 1), block=(ADDING_THREADS, 1, 1), programmatic=schedule.early)
-        steps.append(Step(symbol=ADDING, arguments=_adding_bindings(product), launch=adding))
+        steps.append(_adding(-(-outputs // each), product, schedule))
+    elif isinstance(schedule, Hopper) and schedule.tail > 1:
+        sums = rules.tail_tiles(schedule, product, multiprocessors) * schedule.bm * schedule.bn
+        workspaces = (Workspace(name="parts", size_bytes=4 * schedule.tail * sums),)
+        workers = launch.grid[0] // launch.cluster[0]  # type: ignore[operator]
+        steps.append(_adding(-(-sums // (4 * ADDING_THREADS)), product, schedule, workers))
     maps = tensor_maps(product, schedule) if isinstance(schedule, Hopper) else ()
     return LaunchPlan(steps=tuple(steps), workspaces=workspaces, tensor_maps=maps)
+
+
+def _adding(blocks: int, product: Product, schedule: Schedule, workers: int = 0) -> Step:
+    launch = Launch(grid=(blocks, 1, 1), block=(ADDING_THREADS, 1, 1), programmatic=schedule.early)
+    return Step(symbol=ADDING, arguments=_adding_bindings(product, schedule, workers), launch=launch)
 
 
 def _sizes(product: Product) -> list[Binding]:
@@ -262,12 +286,16 @@ def _bindings(product: Product, schedule: Schedule) -> tuple[Binding, ...]:
     else:
         found += [_tensor(product, "out", const=False)] if stores else []
         found += _epilogue(product)
+        found += [Binding(kind="workspace", name="parts", ctype="float")] if _shares(schedule) > 1 else []
     return (*found, *_sizes(product))
 
 
-def _adding_bindings(product: Product) -> tuple[Binding, ...]:
+def _adding_bindings(product: Product, schedule: Schedule, workers: int = 0) -> tuple[Binding, ...]:
     parts = Binding(kind="workspace", name="parts", ctype="float")
-    return (parts, _tensor(product, "out", const=False), *_epilogue(product), *_sizes(product))
+    found = (parts, _tensor(product, "out", const=False), *_epilogue(product), *_sizes(product))
+    if _parts(schedule) > 1:
+        return found
+    return (*found, Binding(kind="scalar", name="workers", ctype="int32_t", scalar=workers))
 
 
 def tensor_maps(product: Product, s: Hopper) -> tuple[TensorMap, ...]:

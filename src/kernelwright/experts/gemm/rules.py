@@ -12,7 +12,7 @@ from math import prod
 
 from kernelwright.experts.gemm.product import Product, fault_of_product
 from kernelwright.experts.gemm.schedules import Direct, Dot, Hopper, Schedule, Warps
-from kernelwright.types import Launch, value
+from kernelwright.types import Launch, replace, value
 
 SHARED_LIMIT = {"sm_80": 163 << 10, "sm_90a": 227 << 10, "sm_90": 227 << 10, "sm_100": 227 << 10}
 MULTIPROCESSORS = 132
@@ -130,6 +130,13 @@ def grid_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPR
     return Grid(tiles=tiles, works=works, blocks=each * (min(works, room) if schedule.persistent else works))
 
 
+def tail_tiles(schedule: Hopper, product: Product, multiprocessors: int = MULTIPROCESSORS) -> int:
+    """Returns the tiles, those outside the matrix included, of a persistent grid's last, incomplete wave."""
+    cluster = schedule.cluster_m * schedule.cluster_n
+    grid = grid_of(replace(schedule, tail=1), product, multiprocessors)
+    return grid.works % (grid.blocks // cluster) * cluster
+
+
 def launch_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPROCESSORS) -> Launch:
     """Returns how a schedule's kernel is started."""
     cluster = schedule.splits
@@ -229,6 +236,10 @@ def _hopper_grid_fault(s: Hopper, product: Product) -> str:
         return "splits use the cluster and the ring's memory: no other cluster, not persistent, no stores by box"
     if s.box_store and (s.parts > 1 or product.n % 8):
         return "stores by box need n a multiple of 8 and whole sums"
+    if s.tail > 1 and (not s.persistent or s.splits * s.parts > 1 or s.swap or s.tail > 16):
+        return "a tail is of a persistent grid without other shares of k, not swapped, and has up to 16 shares"
+    if s.tail < 1 or s.tail > -(-product.k // HOPPER_BK):
+        return f"{s.tail} shares of k for the tail; 1 to as many as there are blocks along k are possible"
     if s.box_store and not 1 <= s.store_buffers <= 4:
         return f"{s.store_buffers} buffers for stores; 1 to 4 are possible"
     return _parts_fault(s.parts) or _shares_fault(-(-product.k // HOPPER_BK), s.splits * s.parts)

@@ -14,6 +14,8 @@ from kernelwright.types import replace
 
 MOST_STAGES = 8
 NEAR = 1.3
+CURVED = 1e11
+"""Operations from which operands leave the second-level cache, so that the order of tiles matters."""
 SPLITS = (1, 2, 4, 8)
 PARTS = (1, 2, 3, 4, 6, 8, 16)
 COOPERATIVE = (
@@ -56,17 +58,18 @@ def ranked(
 ) -> tuple[Schedule, ...]:
     """Returns the `count` schedules that the model ranks first, at most a quarter of them of one tile.
 
-    The first of every family that the model puts within `NEAR` of the best is among them: it knows the families'
-    rates less well than their own order.
+    The first of every family that the model puts within `NEAR` of the best is among them, with and without a shared
+    last wave: it knows the families' rates less well than their own order. Of large products the last one is the best
+    one in Hilbert's order, which the model cannot tell from bands.
     """
     timed = sorted(
         ((model.time_us(s, product, rates), n, s) for n, s in enumerate(schedules(product, architecture))),
         key=lambda found: found[:2],
     )
-    firsts: dict[type, Schedule] = {}
+    firsts: dict[tuple[type, bool], Schedule] = {}
     for us, _, schedule in timed:
         if us <= NEAR * timed[0][0]:
-            firsts.setdefault(type(schedule), schedule)
+            firsts.setdefault((type(schedule), getattr(schedule, "tail", 1) > 1), schedule)
     chosen: list[Schedule] = list(firsts.values())[:count]
     tiles: dict[tuple[object, ...], int] = {}
     for _, _, schedule in timed:
@@ -76,6 +79,8 @@ def ranked(
         if schedule not in chosen and tiles.get(kind, 0) < max(1, count // 4):
             tiles[kind] = tiles.get(kind, 0) + 1
             chosen.append(schedule)
+    if product.flops > CURVED and count > 1 and isinstance(chosen[0], Hopper):
+        chosen[-1] = replace(chosen[0], curve=True)
     return tuple(chosen)
 
 
@@ -113,8 +118,9 @@ def _spread(basis: Hopper, product: Product) -> Iterator[Hopper]:
     along_n = product.n < product.m
     if tiles * 2 > rules.MULTIPROCESSORS:
         for cluster_m, cluster_n in CLUSTERS if product.flops > 1e9 else CLUSTERS[:1]:
-            wide = replace(basis, cluster_m=cluster_m, cluster_n=cluster_n, along_n=along_n)
-            yield _deepest(wide, product)
+            wide = _deepest(replace(basis, cluster_m=cluster_m, cluster_n=cluster_n, along_n=along_n), product)
+            yield wide
+            yield from _with_tail(wide, product)
     if tiles <= 2 * rules.MULTIPROCESSORS and not basis.pingpong:
         for splits in SPLITS:
             for parts in PARTS if splits in (1, 8) else (1,):
@@ -122,6 +128,17 @@ def _spread(basis: Hopper, product: Product) -> Iterator[Hopper]:
                     shared = replace(basis, splits=splits, parts=parts, persistent=False)
                     stores = basis.box_store and splits == parts == 1
                     yield _deepest(replace(shared, box_store=stores), product)
+
+
+def _with_tail(wide: Hopper, product: Product) -> Iterator[Hopper]:
+    """The same with the tiles of a small last wave shared out, as often as they fill it."""
+    grid = rules.grid_of(wide, product)
+    cluster = wide.cluster_m * wide.cluster_n
+    workers = grid.blocks // cluster
+    rest = grid.works % workers
+    shares = min(8, workers // rest) if rest else 1
+    if shares > 1 and grid.works > workers:
+        yield replace(wide, tail=shares)
 
 
 def _warps(product: Product) -> Iterator[Warps]:
