@@ -9,13 +9,14 @@ operands against float64, times in turns on the caller's tensors.
 
 from __future__ import annotations
 
+import functools
 import logging
 import statistics
 import threading
 from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -25,6 +26,9 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.experts.gemm import Product, Schedule, candidate, parse, problem_of, spell
 from kernelwright.experts.gemm.table import VENDOR, Row, Table, table_of
 from kernelwright.types import Artifact, Candidate, Problem, Target, digest, value
+
+if TYPE_CHECKING:
+    from kernelwright.judge.device.products.cublaslt import CublasLt
 
 Call = Callable[..., Any]
 Baseline = Callable[[torch.Tensor, torch.Tensor, "torch.Tensor | None"], torch.Tensor]
@@ -166,19 +170,26 @@ class Products:
 
     def vendor(self, product: Product, row: Row, a: torch.Tensor, b: torch.Tensor) -> Call | None:
         """Returns the call of the algorithm that a table names, None where this is another version of the library."""
-        from kernelwright.judge.device.products.cublaslt import CublasLt
-
-        library = CublasLt(a.device)
-        asked = library.product(product.m, product.n, product.k, b_is_kn=product.layout == "kn", dtype=a.dtype)
+        asked = _library(a.device).product(
+            product.m, product.n, product.k, b_is_kn=product.layout == "kn", dtype=a.dtype
+        )
         steps = asked.launcher_step(row.algorithm)
         if steps is None:
             return None
-        self._kept.append((library, asked))
+        self._kept.append(asked)
         data = forms(a, b, None) | {
             "device": a.device.index, "launch": 0, **launcher.stream_data(), "steps": (steps,),
             "spaces": (steps["workspace_bytes"],),
         }  # fmt: skip
         return launcher.Compiled(*launcher.module(build=True).make(data)).launch
+
+
+@functools.cache
+def _library(device: torch.device) -> CublasLt:
+    """The library of a device, for good."""
+    from kernelwright.judge.device.products.cublaslt import CublasLt
+
+    return CublasLt(device)
 
 
 def build_one(product: Product, schedule: Schedule, architecture: str) -> Path:
