@@ -536,11 +536,11 @@ class JudgePart:
                 raise RuntimeError(f"pytest ended with {done.returncode}")
 
     def delay_step(self) -> None:
-        """Kernels slowed by a known time: equal steps give equal differences."""
+        """Kernels slowed by a known amount of work: equal steps give equal differences."""
         problem = kernels.vector_add(COUNT)
         with self.log.step("a known delay", 100) as said, Judge(problem, self.target) as judge:
             times = []
-            for amount in (20_000, 40_000, 60_000):
+            for amount in (4000, 8000, 12000):
                 made = kernels.candidate(problem, kernels.add_kernel(COUNT, before=kernels.delayed(amount)))
                 record = self.one(judge, made, "measure")
                 if not isinstance(record.outcome, Judgement) or not record.outcome.measurements:

@@ -19,8 +19,11 @@ from kernelwright.run.verify import Remembered
 from kernelwright.testing.strategies import fake_policy, fake_record
 from kernelwright.types import Target, digest
 
-# The compiler of this version of torch uses what this version of torch has deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+# The compiler of this version of torch uses what this version of torch has deprecated, and captures an empty graph.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The CUDA Graph is empty:UserWarning"),
+]
 
 NEVER = Shadow(first=0, every=0)
 

@@ -115,10 +115,6 @@ def test_compute_sanitizer_finds_what_is_planted_and_nothing_else(target: Target
     assert not found.passed
 
 
-CLOCK_STEP_US = 1.5
-"""What the device's clock counts in, and a little more."""
-
-
 def measured(judges: Judges, target: Target, made: Candidate, problem: Problem = ADD) -> Record:
     return next(judges.of(problem).judge([made], policies_for(target)["measure"]))
 
@@ -135,12 +131,14 @@ def test_two_copies_of_one_kernel_tie(judges: Judges, target: Target) -> None:
 
 def test_a_kernel_slowed_by_a_known_delay_loses_by_that_delay(judges: Judges, target: Target) -> None:
     times = []
-    for delay_us in (20, 40, 80):
-        # All blocks are there at once, so that the kernel as a whole is late by as much as each of them.
-        made = kernels.candidate(ADD, kernels.add_kernel(COUNT, before=kernels.delayed(1000 * delay_us)))
+    for amount in (8000, 12000, 16000):
+        made = kernels.candidate(ADD, kernels.add_kernel(COUNT, before=kernels.delayed(amount)))
         times.append(times_of(measured(judges, target, made))["candidate"])
-    assert times[1] - times[0] == pytest.approx(20.0, abs=CLOCK_STEP_US), times
-    assert times[2] - times[1] == pytest.approx(40.0, abs=CLOCK_STEP_US), times
+    first, second = times[1] - times[0], times[2] - times[1]
+    assert first > 0
+    # A kernel may not read a clock: it counts, and how fast depends on the device's frequency, which moves by 5 %.
+    assert second == pytest.approx(first, rel=0.1), times
+    assert times[0] == pytest.approx(2.0 * first, rel=0.15), times
 
 
 def test_every_mode_and_baseline_of_a_report(judges: Judges, target: Target) -> None:
