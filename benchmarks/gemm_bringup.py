@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT, ROOT / "src", ROOT / ".carry"):
     sys.path.insert(0, str(folder))
 
-from kernelwright.experts.gemm import Dot, Hopper, Product, Schedule, Warps, fault, spell  # noqa: E402
+from kernelwright.experts.gemm import Direct, Dot, Hopper, Product, Schedule, Warps, fault, spell  # noqa: E402
 from kernelwright.experts.gemm.model import time_us  # noqa: E402
 from kernelwright.experts.gemm.space import ranked  # noqa: E402
 from kernelwright.languages.devices import cuda_target  # noqa: E402
@@ -41,6 +41,9 @@ RIGHT: tuple[tuple[Product, tuple[Schedule, ...]], ...] = (
             Warps(bm=64, bn=64, bk=64),
             Warps(bm=32, bn=32, bk=64, warps_k=2, splits=2),
             Warps(bm=32, bn=64, bk=64, parts=2),
+            Direct(bm=16, bn=16, warps=1),
+            Direct(bm=32, bn=64, warps=4),
+            Direct(bm=32, bn=32, warps=2, splits=2, depth=2),
             Hopper(bm=64, bn=64, consumers=1, box_store=False, persistent=False),
             Hopper(bm=64, bn=64, consumers=1),
             Hopper(bm=128, bn=128, consumers=2),
@@ -77,6 +80,7 @@ RIGHT: tuple[tuple[Product, tuple[Schedule, ...]], ...] = (
         (
             Dot(rows=4, columns=4, warps=4),
             Dot(rows=4, columns=4, warps=8, warps_k=4),
+            Direct(bm=16, bn=32, warps=4, splits=16, depth=1),
             Hopper(bm=64, bn=8, consumers=1, swap=True, stages=8),
         ),
     ),
@@ -119,7 +123,7 @@ def both(product: Product, schedules: tuple[Schedule, ...]) -> list[Point]:
     """The same schedules with both layouts; a dot product's columns mean something else in each."""
     points = []
     for schedule in schedules:
-        for layout in ("nk", "kn"):
+        for layout in ("nk",) if isinstance(schedule, Direct) else ("nk", "kn"):
             fitting = (
                 replace(schedule, columns=64, warps_k=1) if isinstance(schedule, Dot) and layout == "kn" else schedule
             )
@@ -198,7 +202,7 @@ def measure(
                 lines.append("the time was up")
                 break
             outcome = measuring.measure(
-                product, [(p, binaries[p]) for p in points], library=library,
+                product, [(p, binaries[p]) for p in points], baselines=("torch", "cublaslt") if library else ("torch",),
                 told=lambda doing: print(doing, file=log, flush=True),
             )  # fmt: skip
             line = line_of(outcome)

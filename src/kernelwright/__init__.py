@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernelwright.api import judge_kernel, optimize
     from kernelwright.authoring import fuse, kernel
     from kernelwright.deploy import accelerate, explain, load
+    from kernelwright.deploy.matmul import matmul
     from kernelwright.errors import KernelwrightError, SourceError, UserError
     from kernelwright.types import (
         Candidate,
@@ -55,6 +56,7 @@ __all__ = [
     "judge_kernel",
     "kernel",
     "load",
+    "matmul",
     "optimize",
 ]
 
@@ -73,6 +75,7 @@ LATER = {
     "judge_kernel": "api",
     "kernel": "authoring",
     "load": "deploy",
+    "matmul": "deploy.matmul",
     "optimize": "api",
 }  # fmt: skip
 """Names that are loaded on first use, by the module that has them."""

@@ -102,7 +102,7 @@ def test_limits_are_those_of_the_architecture(architecture: str) -> None:
         (launched(block=(64, 1)), "step 1 'scale': block is (64, 1); it needs three whole numbers from 1"),
         (launched(block=(64.0, 1, 1)), "step 1 'scale': block is (64.0, 1, 1); it needs three whole numbers from 1"),
         (launched(grid=(1,)), "step 1 'scale': grid is (1,); it needs three sizes"),
-        (launched(grid=(16, 1, 1), cluster=(16, 1, 1)), "step 1 'scale': the cluster has 16 blocks; up to 8 run on every device"),
+        (launched(grid=(32, 1, 1), cluster=(32, 1, 1)), "step 1 'scale': the cluster has 32 blocks; up to 16 are possible"),
         (launched(grid=(3, 1, 1), cluster=(2, 1, 1)), "step 1 'scale': grid.x is 3 at S=64, no multiple of the cluster's 2"),
         (launched(shared_bytes=-1), "step 1 'scale': shared_bytes is -1; it needs a whole number from 0"),
         (launched(cooperative=True, programmatic=True), "step 1 'scale': a launch is cooperative or programmatic, not both"),

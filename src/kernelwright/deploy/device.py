@@ -10,16 +10,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
-from kernelwright.deploy.bundle import BundledKernel
 from kernelwright.errors import UserError
 from kernelwright.judge.device import driver, image, library
 from kernelwright.judge.device.limits import Geometry, launch_fault, parameters_fault
-from kernelwright.judge.device.packing import pack_arguments, sizes, tensor_map_call
-from kernelwright.types import Step
+from kernelwright.judge.device.packing import TENSOR_MAP_BYTES, pack_arguments, sizes, tensor_map_call
+from kernelwright.types import Artifact, Problem, Step
+
+
+class Loadable(Protocol):
+    """What a module needs of a kernel: a bundle's, or a matrix product's."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def problem(self) -> Problem:
+        """Its arguments and axes."""
+        ...
+
+    @property
+    def artifact(self) -> Artifact:
+        """Its plan."""
+        ...
+
+    @property
+    def binary(self) -> Path:
+        """Its cubin."""
+        ...
 
 
 class Module:
@@ -29,7 +53,7 @@ class Module:
         UserError: when the cubin is not for the device.
     """
 
-    def __init__(self, kernel: BundledKernel, ordinal: int) -> None:
+    def __init__(self, kernel: Loadable, ordinal: int) -> None:
         self._kernel, self._ordinal = kernel, ordinal
         self._limits = driver.limits_of(ordinal)
         self._axes = tuple(axis.name for axis in kernel.problem.axes)
@@ -81,14 +105,15 @@ class Module:
         None for a plan that is more than kernels with fixed sizes.
         """
         plan = self._kernel.artifact.plan
-        if self._axes or plan.tensor_maps or any(step.kind != "kernel" for step in plan.steps):
+        if self._axes or any(step.kind != "kernel" for step in plan.steps):
             return None
         found = []
         names = [spec.name for spec in self._kernel.problem.arguments] + [space.name for space in plan.workspaces]
         for number, step in enumerate(plan.steps):
             geometry = geometry_of(step, {}, first=number == 0)
             with torch.cuda.device(self._ordinal):
-                self._allow(number, step, geometry, pack_arguments(step, dict.fromkeys(names, 0), {}, {}))
+                maps = {m.name: bytes(TENSOR_MAP_BYTES) for m in plan.tensor_maps}
+                self._allow(number, step, geometry, pack_arguments(step, dict.fromkeys(names, 0), {}, maps))
             flags = int(geometry.cooperative), int(geometry.programmatic)
             found.append((*geometry.grid, *geometry.block, *geometry.cluster, geometry.shared_bytes, *flags))
         return {symbol: int(function) for symbol, (function, _) in self._kernels.items()}, tuple(found)

@@ -4,10 +4,12 @@
 // A function that `make` returned takes the operator's tensors and gives its outputs. It gives NotImplemented where the
 // call is not its business (another road: modes, subclasses, needed gradients, outside the envelope), and None where
 // the call is due for a check against the original, which launcher.py's caller makes.
-// Not here: loading kernels, the original, tensor maps, memsets and library calls (those plans run from Python).
+// Not here: loading kernels, the original, memsets and library calls other than a matrix product of cuBLASLt (those
+// plans run from Python).
 //
-// On a CUDA device it calls the driver's cuLaunchKernelEx, whose address `make` gets; the structures below are those of
-// cuda.h, and no CUDA header or library is needed to build this.
+// On a CUDA device it calls the driver's cuLaunchKernelEx and cuTensorMapEncodeTiled, and cublasLtMatmul, whose
+// addresses `make` gets; the structures below are those of cuda.h, and no CUDA header or library is needed to build
+// this. A device of -1 with steps calls whatever it is given in the driver's place, on the CPU: tests do.
 
 #include <Python.h>
 
@@ -19,6 +21,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -30,6 +33,7 @@ namespace {
 
 constexpr int kMostBuffers = 64;
 constexpr int kMostAxes = 8;
+constexpr size_t kMostMaps = 4, kMapBytes = 128;
 
 struct LaunchAttribute {
   int32_t id;
@@ -48,6 +52,11 @@ struct LaunchConfig {
 };
 using LaunchKernel = int (*)(const LaunchConfig*, void* function, void** parameters, void** extra);
 using CurrentStream = int (*)(int32_t device, void** stream);
+using EncodeMap = int (*)(void* map, int type, uint32_t rank, void* base, const uint64_t* shape, const uint64_t* strides,
+                          const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int promotion, int fill);
+using LtMatmul = int (*)(void* handle, void* product, const void* alpha, const void* a, void* a_layout, const void* b,
+                         void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
+                         const void* algorithm, void* workspace, size_t workspace_bytes, void* stream);
 using Entry = void (*)(void* const* buffers, const int64_t* axes);
 using SetThreads = void (*)(int);
 
@@ -57,11 +66,26 @@ struct TensorForm {
   std::vector<int64_t> strides;
   bool contiguous = true;
 };
+struct Map {
+  int type = 0, swizzle = 0, promotion = 0, fill = 0;
+  std::vector<uint64_t> shape, strides;
+  std::vector<uint32_t> box, steps;
+};
 struct Parameter {
-  int64_t buffer = -1;  // of a pointer
+  int64_t buffer = -1;  // of a pointer, or of what a tensor map describes
   std::string bytes;    // of a number
+  int64_t map = -1;
+};
+struct Library {  // row-major C = A B is the library's C^T = B^T A^T
+  void *handle = nullptr, *product = nullptr, *layouts[3] = {};  // of B, A and C
+  std::string algorithm;
+  size_t workspace_bytes = 0;
+  int64_t buffers[4] = {};  // B, A, C, workspace
 };
 struct Step {
+  LtMatmul matmul = nullptr;
+  Library library;
+  std::vector<Map> maps;
   void* function = nullptr;
   LaunchConfig config{};
   std::vector<LaunchAttribute> attributes;
@@ -79,6 +103,7 @@ struct Kernel {
   bool serial = false;
   std::mutex one_at_a_time;
   LaunchKernel launch = nullptr;
+  EncodeMap encode = nullptr;
   CurrentStream current_stream = nullptr;
   std::vector<Step> steps;
   int64_t first = 0, every = 0;
@@ -131,11 +156,29 @@ void call_entry(Kernel& kernel, void* const* buffers, const int64_t* axes) {
 
 const char* enqueue(Kernel& kernel, void** buffers) {
   void* stream = nullptr;
-  if (kernel.current_stream(kernel.device.index(), &stream)) return "the current stream cannot be had";
+  if (kernel.current_stream(std::max<int>(0, kernel.device.index()), &stream)) return "the current stream cannot be had";
   for (Step& step : kernel.steps) {
+    if (step.matmul) {
+      const Library& l = step.library;
+      const float one = 1.f, zero = 0.f;
+      if (step.matmul(l.handle, l.product, &one, buffers[l.buffers[0]], l.layouts[0], buffers[l.buffers[1]], l.layouts[1],
+                      &zero, buffers[l.buffers[2]], l.layouts[2], buffers[l.buffers[2]], l.layouts[2],
+                      l.algorithm.data(), buffers[l.buffers[3]], l.workspace_bytes, stream))
+        return "the library refused a product";
+      continue;
+    }
+    alignas(64) unsigned char maps[kMostMaps][kMapBytes];
     void* parameters[kMostBuffers];
     for (size_t i = 0; i < step.parameters.size(); ++i) {
       const Parameter& parameter = step.parameters[i];
+      if (parameter.map >= 0) {
+        const Map& m = step.maps[static_cast<size_t>(parameter.map)];
+        parameters[i] = maps[parameter.map];
+        if (kernel.encode(parameters[i], m.type, static_cast<uint32_t>(m.shape.size()), buffers[parameter.buffer],
+                          m.shape.data(), m.strides.data(), m.box.data(), m.steps.data(), 0, m.swizzle, m.promotion, m.fill))
+          return "the driver refused a tensor map";
+        continue;
+      }
       parameters[i] = parameter.buffer >= 0 ? static_cast<void*>(&buffers[parameter.buffer])
                                             : const_cast<char*>(parameter.bytes.data());
     }
@@ -259,7 +302,36 @@ std::vector<TensorForm> forms(PyObject* tuple) {
   return found;
 }
 
+Map map_of(PyObject* numbers_of_it) {  // type, swizzle, promotion, fill; shape; strides; box; steps
+  Map map;
+  const auto kinds = numbers(PyTuple_GetItem(numbers_of_it, 0));
+  TORCH_CHECK(kinds.size() == 4, "a tensor map has four kinds");
+  map.type = static_cast<int>(kinds[0]), map.swizzle = static_cast<int>(kinds[1]);
+  map.promotion = static_cast<int>(kinds[2]), map.fill = static_cast<int>(kinds[3]);
+  const auto fill = [&](auto& to, Py_ssize_t which) {
+    for (int64_t n : numbers(PyTuple_GetItem(numbers_of_it, which))) to.push_back(static_cast<typename std::decay_t<decltype(to)>::value_type>(n));
+  };
+  fill(map.shape, 1), fill(map.strides, 2), fill(map.box, 3), fill(map.steps, 4);
+  return map;
+}
+
+Step library_step(PyObject* item) {
+  Step step;
+  step.matmul = reinterpret_cast<LtMatmul>(address(item, "matmul"));
+  Library& l = step.library;
+  l.handle = address(item, "handle"), l.product = address(item, "product");
+  const auto layouts = numbers(PyDict_GetItemString(item, "layouts")), buffers = numbers(PyDict_GetItemString(item, "buffers"));
+  TORCH_CHECK(layouts.size() == 3 && buffers.size() == 4, "a library's product has three layouts and four buffers");
+  for (int i = 0; i < 3; ++i) l.layouts[i] = reinterpret_cast<void*>(layouts[static_cast<size_t>(i)]);
+  std::copy(buffers.begin(), buffers.end(), l.buffers);
+  PyObject* algorithm = PyDict_GetItemString(item, "algorithm");
+  l.algorithm.assign(PyBytes_AsString(algorithm), static_cast<size_t>(PyBytes_Size(algorithm)));
+  l.workspace_bytes = static_cast<size_t>(number(item, "workspace_bytes"));
+  return step;
+}
+
 Step step_of(PyObject* item) {
+  if (PyDict_GetItemString(item, "matmul")) return library_step(item);
   Step step;
   step.function = address(item, "function");
   const auto geometry = numbers(PyDict_GetItemString(item, "geometry"));  // grid, block, cluster, shared, two flags
@@ -284,15 +356,19 @@ Step step_of(PyObject* item) {
   if (geometry[11]) add(6).value.flag = 1;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
   PyObject* parameters = PyDict_GetItemString(item, "parameters");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parameters); ++i) {
-    PyObject* given = PyTuple_GET_ITEM(parameters, i);  // a buffer's number, or bytes
+    PyObject* given = PyTuple_GET_ITEM(parameters, i);  // a buffer's number, bytes, or (buffer, a map's numbers)
     Parameter parameter;
-    if (PyBytes_Check(given))
+    if (PyTuple_Check(given)) {
+      parameter.buffer = static_cast<int64_t>(PyLong_AsLongLong(PyTuple_GetItem(given, 0)));
+      parameter.map = static_cast<int64_t>(step.maps.size());
+      step.maps.push_back(map_of(PyTuple_GetItem(given, 1)));
+    } else if (PyBytes_Check(given))
       parameter.bytes.assign(PyBytes_AS_STRING(given), static_cast<size_t>(PyBytes_GET_SIZE(given)));
     else
       parameter.buffer = static_cast<int64_t>(PyLong_AsLongLong(given));
     step.parameters.push_back(std::move(parameter));
   }
-  TORCH_CHECK(step.parameters.size() <= kMostBuffers, "a kernel with too many parameters");
+  TORCH_CHECK(step.parameters.size() <= kMostBuffers && step.maps.size() <= kMostMaps, "a kernel with too many parameters");
   return step;
 }
 
@@ -316,8 +392,9 @@ PyObject* make(PyObject*, PyObject* data) {
     kernel->first = number(data, "first");
     kernel->every = number(data, "every");
     const int64_t ordinal = number(data, "device");
-    if (ordinal >= 0) {
-      kernel->device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(ordinal));
+    if (ordinal >= 0) kernel->device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(ordinal));
+    if (ordinal >= 0 || PyDict_GetItemString(data, "steps")) {
+      if (PyDict_GetItemString(data, "encode")) kernel->encode = reinterpret_cast<EncodeMap>(address(data, "encode"));
       kernel->launch = reinterpret_cast<LaunchKernel>(address(data, "launch"));
       kernel->current_stream = reinterpret_cast<CurrentStream>(address(data, "current_stream"));
       PyObject* steps = PyDict_GetItemString(data, "steps");

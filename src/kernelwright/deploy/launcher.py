@@ -28,7 +28,7 @@ from kernelwright.deploy.bundle import BundledKernel
 from kernelwright.errors import MissingTool
 from kernelwright.reference_program import DTYPES
 from kernelwright.sizes import evaluate
-from kernelwright.types import Step, TensorSpec
+from kernelwright.types import LaunchPlan, Step, TensorMap, TensorSpec
 
 NAME = "kernelwright_launcher"
 SOURCE = Path(__file__).with_name("launcher.cpp")
@@ -125,7 +125,7 @@ def compiled_cuda(
     """Returns a device kernel in the compiled launcher, None where that is not there or cannot do its plan.
 
     Args:
-        kernel: whose plan is kernels only, with fixed sizes and no tensor maps, or None is returned.
+        kernel: whose plan is kernels only, with fixed sizes, or None is returned.
         shadow: which calls are to be checked.
         ordinal: the device.
         functions: the driver's handles by symbol.
@@ -134,36 +134,73 @@ def compiled_cuda(
     """
     plan, problem = kernel.artifact.plan, kernel.problem
     data = _forms(kernel, shadow)
-    if data is None or problem.axes or plan.tensor_maps or any(step.kind != "kernel" for step in plan.steps):
+    if data is None or problem.axes or any(step.kind != "kernel" for step in plan.steps):
         return None
     extension = module(build=build)
     if extension is None:
         return None
     order = [spec.name for spec in problem.arguments] + [space.name for space in plan.workspaces]
+    data |= plan_data(plan, order, ordinal=ordinal, functions=functions, geometries=geometries)
+    return Compiled(*extension.make(data))
+
+
+def plan_data(
+    plan: LaunchPlan, order: Sequence[str], *, ordinal: int, functions: Mapping[str, int],
+    geometries: Sequence[tuple[int, ...]],
+) -> dict[str, Any]:  # fmt: skip
+    """Returns what the launcher is told of a plan of kernels with fixed sizes: see `compiled_cuda`.
+
+    Args:
+        plan: its steps and tensor maps.
+        order: names of inputs, outputs and workspaces, as the launcher numbers them.
+        ordinal: the device.
+        functions: the driver's handles by symbol.
+        geometries: of each step.
+    """
+    maps = {m.name: _map_numbers(m, order) for m in plan.tensor_maps}
     steps = tuple(
         {
             "function": functions[step.symbol],
             "geometry": tuple(int(n) for n in geometry),
-            "parameters": _parameters(step, order),
+            "parameters": _parameters(step, order, maps),
         }
         for step, geometry in zip(plan.steps, geometries, strict=True)
     )
-    driver, shim = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libtorch_cuda.so")
-    data |= {
-        "device": ordinal,
-        "launch": address_of(driver.cuLaunchKernelEx),
-        "current_stream": address_of(shim.aoti_torch_get_current_cuda_stream),
-        "steps": steps,
-    }
-    return Compiled(*extension.make(data))
+    driver = ctypes.CDLL("libcuda.so.1")
+    encode = {"encode": address_of(driver.cuTensorMapEncodeTiled)} if maps else {}
+    return {"device": ordinal, "launch": address_of(driver.cuLaunchKernelEx), **stream_data(), **encode, "steps": steps}
 
 
-def _parameters(step: Step, order: Sequence[str]) -> tuple[int | bytes, ...]:
-    from kernelwright.judge.device.packing import pack_arguments
+def stream_data() -> dict[str, int]:
+    """Returns the address of what gives the caller's current stream."""
+    return {"current_stream": address_of(ctypes.CDLL("libtorch_cuda.so").aoti_torch_get_current_cuda_stream)}
 
-    packed = pack_arguments(step, dict.fromkeys(order, 0), {}, {})
+
+MapNumbers = tuple[int, tuple[tuple[int, ...], ...]]
+
+
+def _map_numbers(given: TensorMap, order: Sequence[str]) -> MapNumbers:
+    """The number of what a tensor map describes, and the driver's numbers: kinds, shape, strides, box, steps."""
+    from kernelwright.judge.device import driver
+    from kernelwright.judge.device.packing import tensor_map_call
+
+    call = tensor_map_call(given, dict.fromkeys(order, 0), {})
+    numbers = (driver.map_kinds(call), call.shape, call.strides_bytes, call.box, call.element_strides)
+    return order.index(given.of), numbers
+
+
+def _parameters(
+    step: Step, order: Sequence[str], maps: Mapping[str, MapNumbers]
+) -> tuple[int | bytes | MapNumbers, ...]:
+    from kernelwright.judge.device.packing import TENSOR_MAP_BYTES, pack_arguments
+
+    packed = pack_arguments(step, dict.fromkeys(order, 0), {}, dict.fromkeys(maps, bytes(TENSOR_MAP_BYTES)))
     return tuple(
-        order.index(argument.name) if argument.kind in ("tensor", "workspace") else data
+        order.index(argument.name)
+        if argument.kind in ("tensor", "workspace")
+        else maps[argument.name]
+        if argument.kind == "tensor_map"
+        else data
         for argument, data in zip(step.arguments, packed, strict=True)
     )
 

@@ -142,8 +142,8 @@ def _block_fault(launch: Launch, device: Device) -> str:
     if (blocks > 1 or launch.programmatic) and not device.clusters:
         what = "clusters" if blocks > 1 else "programmatic launches"
         return f"{device.architecture} has no {what}; they came with sm_90"
-    if blocks > devices.PORTABLE_CLUSTER:
-        return f"the cluster has {blocks} blocks; up to {devices.PORTABLE_CLUSTER} run on every device"
+    if blocks > devices.MOST_CLUSTER:
+        return f"the cluster has {blocks} blocks; up to {devices.MOST_CLUSTER} are possible"
     if not _is_whole(launch.shared_bytes) or launch.shared_bytes < 0:
         return f"shared_bytes is {launch.shared_bytes!r}; it needs a whole number from 0"
     if launch.shared_bytes > device.shared_block_bytes:

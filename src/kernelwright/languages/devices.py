@@ -15,8 +15,8 @@ from kernelwright.types import Target, value
 LARGEST_GRID = (2**31 - 1, 65_535, 65_535)
 LARGEST_BLOCK = (1024, 1024, 64)
 MOST_THREADS = 1024
-PORTABLE_CLUSTER = 8
-"""Blocks of a cluster that every device with clusters can run; more is an opt-in of single products."""
+MOST_CLUSTER = 16
+"""Blocks of a cluster; more than 8 are an opt-in, which whoever launches sets, and must be asked for on the device."""
 WARP = 32
 
 

@@ -38,7 +38,7 @@ def operands(product: Product, *, whole: bool, seed: int = 1) -> Operands:
         numbers = random.integers(-2, 3, shape) if whole else random.standard_normal(shape)
         return torch.from_numpy(np.asarray(numbers, dtype=np.float64)).to(dtype)
 
-    a, kn = drawn(p.batch, p.m, p.k), drawn(p.batch, p.k, p.n)
+    a, kn = drawn(p.batch, p.m, p.k), drawn(p.batch, p.k, p.b_columns)
     bias, c = drawn(p.n), drawn(p.batch, p.m, p.n)
     x = p.alpha * (a.double() @ kn.double())
     x = x + p.beta * c.double() if p.beta else x
@@ -47,7 +47,9 @@ def operands(product: Product, *, whole: bool, seed: int = 1) -> Operands:
         "none": lambda t: t, "relu": torch.relu, "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
         "gelu_tanh": lambda t: torch.nn.functional.gelu(t, approximate="tanh"),
     }  # fmt: skip
-    truth = calls[p.activation](x).numpy()
+    truth = calls[p.activation](x[..., : p.n] if p.pair else x).numpy()
+    if p.pair:
+        truth *= (p.alpha * (a.double() @ kn.double()))[..., p.n :].numpy()
     b = kn if p.layout == "kn" else kn.transpose(1, 2).contiguous()
     return Operands(p, a, b, bias, c, truth)
 

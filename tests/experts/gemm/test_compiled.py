@@ -10,7 +10,7 @@ import pytest
 from tests.experts.gemm.emulated import made
 
 from kernelwright.analysis.sass import disassemble, find_tool
-from kernelwright.experts.gemm import Dot, Hopper, Product, Schedule, Warps, candidate, problem_of, spell
+from kernelwright.experts.gemm import Direct, Dot, Hopper, Product, Schedule, Warps, candidate, problem_of, spell
 from kernelwright.experts.gemm.rules import MOST_SUMS, REGISTERS, sums_of
 from kernelwright.languages import cuda
 from kernelwright.languages.devices import cuda_target
@@ -25,9 +25,12 @@ RING: list[tuple[str, Product, Schedule, set[str]]] = [
     ("sm_90a", NK, Hopper(bm=192, bn=160, consumers=3, stages=3), {*HOPPER, "USETMAXREG"}),
     ("sm_90a", NK, Hopper(bm=64, bn=64, consumers=1, splits=4, box_store=False, persistent=False), HOPPER),
     ("sm_90a", KN, Hopper(bm=64, bn=16, consumers=1, swap=True), HOPPER),
+    ("sm_90a", Product(m=2048, n=3000, k=512), Hopper(bm=128, bn=192, tail=2), {*HOPPER, "UTMASTG", "USETMAXREG"}),
     ("sm_90a", NK, Warps(bm=32, bn=32, splits=2), {"HMMA", "LDSM", "LDGSTS"}),
     ("sm_80", KN, Warps(bm=128, bn=128, bk=32, warps_n=4, parts=2), {"HMMA", "LDSM", "LDGSTS"}),
     ("sm_100", NK, Warps(), {"HMMA", "LDSM", "LDGSTS"}),
+    ("sm_90a", NK, Direct(bm=32, bn=64, warps=4, splits=2), {"HMMA", "LDGSTS", "STAS"}),
+    ("sm_80", NK, Direct(bm=16, bn=16, warps=2), {"HMMA", "LDGSTS"}),
     ("sm_80", NK, Dot(rows=8, columns=2, warps_k=2), {"FFMA", "LDG"}),
 ]
 
@@ -36,7 +39,7 @@ RING: list[tuple[str, Product, Schedule, set[str]]] = [
     ("architecture", "product", "schedule", "wanted"),
     RING,
     ids=lambda x: (
-        spell(x).replace(" ", "-") if isinstance(x, Hopper | Warps | Dot) else x if isinstance(x, str) else ""
+        spell(x).replace(" ", "-") if isinstance(x, Hopper | Warps | Direct | Dot) else x if isinstance(x, str) else ""
     ),
 )
 def test_kernels_have_their_instructions_and_spill_nothing(

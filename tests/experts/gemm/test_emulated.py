@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.experts.gemm.emulated import changed, faults, made, operands
 
-from kernelwright.experts.gemm import Dot, Hopper, Product, Schedule, Warps, spell
+from kernelwright.experts.gemm import Direct, Dot, Hopper, Product, Schedule, Warps, candidate, spell
+from kernelwright.types import Candidate
 
 NK, KN = Product(m=200, n=136, k=208), Product(m=136, n=200, k=208, layout="kn")
 SMALL = Product(m=90, n=72, k=136)
@@ -21,11 +22,26 @@ HOPPER: list[tuple[Product, Schedule]] = [
     (NK, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False, box_store=False)),
     (KN, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False, box_store=False)),
 ]
+TAILS: list[tuple[Product, Schedule]] = [
+    (Product(m=330, n=184, k=136), Hopper(bm=64, bn=64, consumers=1, stages=2, tail=2, cluster_m=2)),
+    (
+        Product(m=136, n=72, k=200, dtype="bfloat16"),
+        Hopper(bm=64, bn=64, consumers=1, stages=2, tail=3, box_store=False),
+    ),
+    (Product(m=150, n=136, k=136, batch=3, layout="kn"), Hopper(bm=64, bn=64, stages=2, pingpong=True, tail=2)),
+]
+"""On two multiprocessors the last waves of these are incomplete."""
 WARPS: list[tuple[Product, Schedule]] = [
-    (SMALL, Warps(bm=32, bn=32, bk=32, stages=3)),
+    (SMALL, Warps(bm=32, bn=16, bk=32, stages=3, group=2, curve=True)),
     (RAGGED, Warps(bm=32, bn=16, bk=64, warps_n=1, warps_k=2, splits=2, stages=2)),
     (RAGGED_KN, Warps(bm=16, bn=32, bk=32, warps_m=1, parts=3)),
     (KN, Warps(bm=64, bn=64, bk=64, stages=2)),
+]
+DIRECT: list[tuple[Product, Schedule]] = [
+    (Product(m=64, n=64, k=64), Direct(bm=16, bn=16, warps=1, depth=1)),
+    (Product(m=37, n=51, k=200), Direct(bm=16, bn=32, warps=2, depth=2, splits=2)),
+    (Product(m=50, n=40, k=1800), Direct(bm=32, bn=8, warps=3, depth=1, splits=8)),
+    (Product(m=20, n=24, k=2072), Direct(bm=16, bn=16, warps=2, depth=1, splits=16)),
 ]
 DOT: list[tuple[Product, Schedule]] = [
     (Product(m=3, n=50, k=777), Dot(rows=3, columns=4, warps=2, splits=2)),
@@ -60,11 +76,19 @@ BUGS = {
 
 @pytest.mark.parametrize(
     ("product", "schedule"),
-    [*HOPPER, *WARPS, *DOT],
+    [*HOPPER, *WARPS, *DIRECT, *DOT],
     ids=lambda x: spell(x).replace(" ", "-") if not isinstance(x, Product) else x.layout,
 )
 def test_kernels_are_exact_on_whole_numbers(product: Product, schedule: Schedule) -> None:
     assert faults(made(product, schedule), operands(product, whole=True), exact=True) == []
+
+
+@pytest.mark.parametrize(("product", "schedule"), TAILS, ids=["clusters", "plain", "ping-pong"])
+def test_a_shared_last_wave_is_exact(product: Product, schedule: Schedule) -> None:
+    given = candidate(product, schedule, multiprocessors=2)
+    assert isinstance(given, Candidate), given
+    assert len(given.plan.steps) == 2
+    assert faults(given, operands(product, whole=True), exact=True) == []
 
 
 @pytest.mark.parametrize(
@@ -80,14 +104,46 @@ def test_kernels_are_exact_on_whole_numbers(product: Product, schedule: Schedule
         ),
         (Product(m=2, n=40, k=300, beta=1.0, activation="silu"), Dot(rows=2, columns=4, warps=2)),
         (
+            Product(m=70, n=54, k=136, alpha=0.5, pair=True, activation="silu", batch=2),
+            Direct(bm=32, bn=32, warps=1, splits=2, depth=1),
+        ),
+        (
             Product(m=24, n=72, k=136, bias=True, activation="relu", dtype="bfloat16", layout="kn"),
             Hopper(bm=64, bn=24, consumers=1, stages=2, swap=True),
         ),
     ],
-    ids=["hopper", "warps", "dot", "swapped"],
+    ids=["hopper", "warps", "dot", "pair", "swapped"],
 )
 def test_epilogues_batches_and_both_types(product: Product, schedule: Schedule) -> None:
     assert faults(made(product, schedule), operands(product, whole=False), exact=False) == []
+
+
+DIRECT_BUGS = {
+    "sums are added before they have arrived": ("kernelwright::barrier_wait(arrived, 0);", ""),
+    "blocks send before the others are ready": ("kernelwright::cluster_wait();", ""),
+    "the bytes of the sums are miscounted": ("SPLITS * mine * 16 : 0", "(SPLITS - 1) * mine * 16 : 0"),
+    "a stage is read before it is there": ("copy_wait<DEPTH - 1>", "copy_wait<DEPTH>"),
+    "a stage is filled again too soon": (
+        "if (number + DEPTH < count) bring(number + DEPTH);",
+        "bring(number + DEPTH - 1);",
+    ),
+    "halves of k are exchanged": ("first, r.x, r.y", "first, r.z, r.w"),
+}
+
+
+@pytest.mark.parametrize("name", DIRECT_BUGS)
+def test_planted_bugs_of_direct_kernels_are_seen(name: str) -> None:
+    product = Product(m=32, n=32, k=1024)
+    given = changed(made(product, Direct(bm=16, bn=32, warps=2, splits=2, depth=2)), "direct.cuh", *DIRECT_BUGS[name])
+    assert faults(given, operands(product, whole=True), exact=True) != []
+
+
+def test_a_share_that_nobody_makes_is_seen() -> None:
+    product, schedule = TAILS[1]
+    given = candidate(product, schedule, multiprocessors=2)
+    assert isinstance(given, Candidate), given
+    short = changed(given, "tail.cuh", "index - whole >= rest * TAIL", "index - whole >= rest * (TAIL - 1)")
+    assert faults(short, operands(product, whole=True), exact=True) != []
 
 
 @pytest.mark.parametrize("name", BUGS)

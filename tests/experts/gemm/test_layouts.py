@@ -11,13 +11,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-def place_tile(index: int, tiles_m: int, tiles_n: int, group: int, along_n: bool) -> tuple[int, int]:
+def hilbert(index: int, group: int) -> tuple[int, int]:
+    """The text of device/common.cuh, in Python."""
+    x = y = 0
+    side = 1
+    while side < group:
+        right = index // 2 & 1
+        up = (index ^ right) & 1
+        if not up:
+            if right:
+                x, y = side - 1 - x, side - 1 - y
+            x, y = y, x
+        x, y, side, index = x + side * right, y + side * up, side * 2, index // 4
+    return x, y
+
+
+def place_tile(
+    index: int, tiles_m: int, tiles_n: int, group: int, along_n: bool, curve: bool = False
+) -> tuple[int, int]:
     """The text of device/common.cuh, in Python."""
     across, along = (tiles_n, tiles_m) if along_n else (tiles_m, tiles_n)
     first = index // (group * along) * group
     width = min(group, across - first)
     rest = index - first * along
-    a, b = first + rest % width, rest // width
+    a, b = rest % width, rest // width
+    if curve:
+        square = group * group
+        if width == group and (rest // square + 1) * group <= along:
+            b, a = hilbert(rest % square, group)
+            b += rest // square * group
+        b = along - 1 - b if first // group % 2 else b
+    a += first
     return (b, a) if along_n else (a, b)
 
 
@@ -25,6 +49,15 @@ def place_tile(index: int, tiles_m: int, tiles_n: int, group: int, along_n: bool
 def test_orders_reach_every_tile_once(tiles_m: int, tiles_n: int, group: int, along_n: bool) -> None:
     found = {place_tile(i, tiles_m, tiles_n, group, along_n) for i in range(tiles_m * tiles_n)}
     assert found == {(m, n) for m in range(tiles_m) for n in range(tiles_n)}
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from([2, 4, 8, 16]), st.booleans())
+def test_curves_reach_every_tile_once(tiles_m: int, tiles_n: int, group: int, along_n: bool) -> None:
+    found = [place_tile(i, tiles_m, tiles_n, group, along_n, curve=True) for i in range(tiles_m * tiles_n)]
+    assert set(found) == {(m, n) for m in range(tiles_m) for n in range(tiles_n)}
+    if tiles_m % group == tiles_n % group == 0:  # whole squares only: each tile touches the one before, within a band
+        far = sum(abs(a - c) + abs(b - d) != 1 for (a, b), (c, d) in itertools.pairwise(found))
+        assert far <= (tiles_n if along_n else tiles_m) // group - 1
 
 
 @given(st.integers(1, 2000), st.integers(1, 128))

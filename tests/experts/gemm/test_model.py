@@ -28,7 +28,7 @@ def test_best_times_lie_near_the_vendors() -> None:
     ratios = [a / b for a, b in zip(measured, modelled, strict=True)]
     assert len(ratios) >= 20
     assert 0.9 < statistics.geometric_mean(ratios) < 1.3, ratios
-    assert 0.6 < min(ratios) <= max(ratios) < 2.2, ratios
+    assert 0.6 < min(ratios) <= max(ratios) < 2.6, ratios  # the vendor shares no k where we would share it sixteenfold
     assert statistics.correlation(places(measured), places(modelled)) > 0.97
 
 

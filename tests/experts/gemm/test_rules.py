@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kernelwright.errors import UserError
 from kernelwright.experts.gemm import (
+    Direct,
     Dot,
     Hopper,
     Product,
@@ -42,6 +43,15 @@ REFUSED: list[tuple[Product, Schedule, str]] = [
     (PRODUCT, Warps(bk=48), "power of two"),
     (PRODUCT, Warps(bm=256, bn=256), "accumulators"),
     (PRODUCT, Dot(rows=17), "1 to 16"),
+    (Product(m=64, n=64, k=100), Direct(), "multiple of 8"),
+    (Product(m=64, n=64, k=64, layout="kn"), Direct(), "n x k"),
+    (PRODUCT, Direct(bm=64, bn=64), "registers"),
+    (PRODUCT, Direct(splits=16, warps=4), "shares of k"),
+    (PRODUCT, Hopper(tail=9), "as many as there are blocks"),
+    (PRODUCT, Hopper(tail=2, parts=2, box_store=False), "without other shares"),
+    (PRODUCT, Warps(curve=True, group=3), "power of two"),
+    (Product(m=64, n=64, k=64, pair=True), Warps(), "pairs"),
+    (Product(m=64, n=64, k=64, pair=True, bias=True), Direct(), "neither bias"),
     (Product(m=0, n=1, k=1), Warps(), "m is 0"),
 ]
 

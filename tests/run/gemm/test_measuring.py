@@ -45,7 +45,7 @@ def test_right_kernels_are_timed_and_wrong_ones_named(tmp_path: Path) -> None:
     ]
     with Measuring(WORKER, deadline_s=LONG_S) as device:
         assert device.device["name"] == "emulated"
-        outcome = device.measure(PRODUCT, todo, rounds=3, library=False)
+        outcome = device.measure(PRODUCT, todo, rounds=3, baselines=("torch",))
     rows = {(row.layout, row.schedule.rpartition("group=")[2][:2]): row for row in outcome.rows}
     said = {key[1]: row.failed for key, row in rows.items()}
     assert said["19"] == "wrong on whole numbers"
@@ -100,6 +100,6 @@ def test_bringup_goes_through(
 def test_bringup_covers_every_family_and_class() -> None:
     found = gemm_bringup.work(2)
     schedules = [point.schedule for _, points, _ in found for point in points]
-    assert {type(schedule).__name__ for schedule in schedules} == {"Hopper", "Warps", "Dot"}
+    assert {type(schedule).__name__ for schedule in schedules} == {"Hopper", "Warps", "Direct", "Dot"}
     assert {product.dtype for product, _, _ in found} == {"float16", "bfloat16"}
     assert sum(1 for _, _, library in found if library) >= 20

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kernelwright.experts.gemm import rules
 from kernelwright.experts.gemm.product import Product
-from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps
+from kernelwright.experts.gemm.schedules import Direct, Dot, Hopper, Schedule, Warps
 from kernelwright.types import value
 
 
@@ -28,6 +28,8 @@ class Rates:
     """From asking for a tile to having it, out of device memory."""
     ending_us: float = 0.35
     """From the last sum to the last store."""
+    ring_us: float = 0.3
+    """Of setting up a ring and meeting in the block before the first tile, which direct kernels need not; a guess."""
     cluster_us: float = 0.35
     """Starting and meeting as a cluster."""
     memory_bytes: float = 4.3e6
@@ -79,7 +81,11 @@ def _rounds(schedule: Schedule, grid: rules.Grid, at_once: int) -> float:
     """How many tiles the busiest block has, or how many waves of blocks there are."""
     if isinstance(schedule, Hopper) and schedule.persistent:
         each = schedule.cluster_m * schedule.cluster_n * schedule.splits
-        return float(-(-grid.works // max(1, grid.blocks // each)))
+        workers = max(1, grid.blocks // each)
+        if schedule.tail > 1:
+            shared = grid.works % workers * schedule.tail
+            return float(grid.works // workers) + -(-shared // workers) / schedule.tail
+        return float(-(-grid.works // workers))
     return float(-(-grid.blocks // at_once))
 
 
@@ -89,7 +95,7 @@ def _resident(schedule: Schedule, product: Product) -> int:
         return rules.blocks_per_multiprocessor(schedule, product)
     threads = rules.threads_of(schedule)
     shared = rules.shared_bytes(schedule, product) + 1024
-    registers = 168 if isinstance(schedule, Warps) and schedule.bm * schedule.bn >= 128 * threads // 2 else 128
+    registers = 168 if isinstance(schedule, Warps | Direct) and schedule.bm * schedule.bn >= 128 * threads // 2 else 128
     return max(1, min(16, (228 << 10) // shared, 65536 // (registers * threads), 2048 // threads))
 
 
@@ -99,6 +105,9 @@ def _step(schedule: Schedule, product: Product) -> tuple[int, int]:
         sharers = rules.threads_of(schedule) * 8 // schedule.columns if product.layout == "kn" else schedule.warps_k
         step = (8 if product.layout == "kn" else 256) * sharers
         return step, -(-product.k // (step * schedule.splits))
+    if isinstance(schedule, Direct):
+        step = rules.DIRECT_STEP * schedule.warps
+        return step, -(-product.k // (step * schedule.splits))
     step = rules.HOPPER_BK if isinstance(schedule, Hopper) else schedule.bk
     steps = -(-product.k // step)
     return step, -(-steps // (schedule.splits * schedule.parts))
@@ -107,6 +116,8 @@ def _step(schedule: Schedule, product: Product) -> tuple[int, int]:
 def _stages(schedule: Schedule) -> int:
     if isinstance(schedule, Hopper):
         return schedule.stages
+    if isinstance(schedule, Direct):
+        return schedule.depth
     return schedule.stages - 1 if isinstance(schedule, Warps) else 2
 
 
@@ -130,14 +141,16 @@ def _computing_us(schedule: Schedule, product: Product, fmas: int, rates: Rates)
         return fmas / rates.fma * max(1.0, (16.0 + schedule.bn / 4) / (schedule.bn / 2)) + 0.012
     if isinstance(schedule, Warps):
         warps = schedule.warps_m * schedule.warps_n * schedule.warps_k
-        share = min(1.0, warps / 8) * _reuse(schedule)
+        share = min(1.0, warps / 8) * _reuse(schedule.bm / schedule.warps_m, schedule.bn / schedule.warps_n)
         return fmas / (rates.old_fma * share) + 0.06
+    if isinstance(schedule, Direct):
+        share = min(1.0, schedule.warps / 8) * _reuse(schedule.bm, schedule.bn)
+        return fmas / (rates.old_fma * share) + 0.03
     return fmas / rates.float_fma * max(1.0, 4 / schedule.warps) + 0.05
 
 
-def _reuse(schedule: Warps) -> float:
+def _reuse(rows: float, columns: float) -> float:
     """How much of mma.sync's rate loading fragments leaves: small tiles of a warp load more for each product."""
-    rows, columns = schedule.bm / schedule.warps_m, schedule.bn / schedule.warps_n
     return rows * columns / (rows * columns + 16 * (rows + columns))
 
 
@@ -159,11 +172,18 @@ def _joining_us(schedule: Schedule, product: Product, rates: Rates) -> float:
     """What sharing k costs: meeting and adding in a cluster, or a second kernel."""
     rows, columns = rules.tile_of(schedule, product)
     total = 0.0
-    if schedule.splits > 1:
+    if isinstance(schedule, Direct):
+        # Sums are sent, so that nobody meets at the end; adding up a block's own warps is one pass over the tile.
+        total -= rates.ring_us
+        total += 0.1 * (schedule.warps > 1) + (0.2 + 0.01 * schedule.splits) * (schedule.splits > 1)
+    elif schedule.splits > 1:
         total += rates.cluster_us + rows * columns * 4 / 6.0e4
     elif isinstance(schedule, Hopper) and schedule.cluster_m * schedule.cluster_n > 1:
         total += rates.cluster_us
-    if not isinstance(schedule, Dot) and schedule.parts > 1:
+    if isinstance(schedule, Hopper) and schedule.tail > 1:
+        moved = 4.0 * rules.tail_tiles(schedule, product, rates.multiprocessors) * rows * columns * schedule.tail * 2
+        total += rates.second_us + rates.latency_us + moved / rates.cache_bytes
+    if isinstance(schedule, Hopper | Warps) and schedule.parts > 1:
         moved = 4.0 * product.batch * product.m * product.n * schedule.parts * 2
         total += rates.second_us + rates.latency_us + moved / rates.cache_bytes
     return total

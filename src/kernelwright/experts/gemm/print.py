@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kernelwright.experts.gemm import rules
 from kernelwright.experts.gemm.product import ELEMENT_BYTES, Product, problem_of
-from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps, spell
+from kernelwright.experts.gemm.schedules import Direct, Dot, Hopper, Schedule, Warps, spell
 from kernelwright.types import (
     Binding,
     Candidate,
@@ -45,6 +45,9 @@ def candidate(
     """Returns the sealed candidate of a schedule, or a failure of stage "emit" that names why there is none."""
     if why := rules.fault(schedule, product, architecture):
         return Failure(stage="emit", kind="schedule", message=f"{spell(schedule)}: {why}")
+    if isinstance(schedule, Hopper) and schedule.tail > 1 and not rules.tail_tiles(schedule, product, multiprocessors):
+        why = f"the last wave of {multiprocessors} multiprocessors is complete: there is no tail to share"
+        return Failure(stage="emit", kind="schedule", message=f"{spell(schedule)}: {why}")
     return Candidate(
         problem=digest(problem_of(product)),
         language="cuda",
@@ -73,7 +76,8 @@ def sources_of(product: Product, schedule: Schedule, architecture: str) -> tuple
         _kernels(product, schedule),
     ]
     files = [SourceFile(path="gemm.cu", text="".join(text))]
-    return (*files, *(SourceFile(path=name, text=_device_text(name)) for name in ("common.cuh", f"{family}.cuh")))
+    names = ("common.cuh", f"{family}.cuh", *(("tail.cuh",) if isinstance(schedule, Hopper) else ()))
+    return (*files, *(SourceFile(path=name, text=_device_text(name)) for name in names))
 
 
 @functools.cache
@@ -82,18 +86,19 @@ def _device_text(name: str) -> str:
 
 
 def _constants(product: Product, schedule: Schedule, architecture: str) -> list[str]:
-    parts = 1 if isinstance(schedule, Dot) else schedule.parts
     early = schedule.early and architecture != "sm_80"
     flags = {
         "HAS_C": product.beta != 0.0, "HAS_BIAS": product.bias, "ALONG_N": schedule.along_n, "EARLY": early,
-        "KN": product.layout == "kn",
+        "KN": product.layout == "kn", "PAIR": product.pair, "CURVE": schedule.curve,
     }  # fmt: skip
     numbers = {
-        "ACTIVATION": ACTIVATIONS[product.activation], "SPLITS": schedule.splits, "PARTS": parts,
+        "ACTIVATION": ACTIVATIONS[product.activation], "SPLITS": schedule.splits, "PARTS": _parts(schedule),
         "GROUP": schedule.group, "N_STEP": rules.step_of(product.n),
     }  # fmt: skip
     lines = [f"float ALPHA = {product.alpha!r}f, BETA = {product.beta!r}f"]
-    own = {Hopper: _hopper_constants, Warps: _warps_constants, Dot: _dot_constants}[type(schedule)]
+    own = {Hopper: _hopper_constants, Warps: _warps_constants, Direct: _direct_constants, Dot: _dot_constants}[
+        type(schedule)
+    ]
     more_flags, more = own(product, schedule)  # type: ignore[operator]
     flags |= more_flags
     numbers |= more
@@ -112,6 +117,7 @@ def _hopper_constants(product: Product, s: Hopper) -> tuple[dict[str, bool], dic
     numbers = {
         "BM": s.bm, "BN": s.bn, "STAGES": s.stages, "CONSUMERS": s.consumers, "CLUSTER_M": s.cluster_m,
         "CLUSTER_N": s.cluster_n, "STORE_BUFFERS": s.store_buffers, "CHUNK": rules.chunk_of(s), "UP": up, "DOWN": down,
+        "TAIL": s.tail,
     }  # fmt: skip
     return flags, numbers
 
@@ -124,6 +130,11 @@ def _warps_constants(product: Product, s: Warps) -> tuple[dict[str, bool], dict[
         "WARPS_K": s.warps_k, "STEP_A": rules.step_of(product.k), "STEP_B": rules.step_of(b_side, most_b),
     }  # fmt: skip
     return {}, numbers
+
+
+def _direct_constants(product: Product, s: Direct) -> tuple[dict[str, bool], dict[str, int]]:
+    del product
+    return {}, {"BM": s.bm, "BN": s.bn, "WARPS": s.warps, "DEPTH": s.depth}
 
 
 def _dot_constants(product: Product, s: Dot) -> tuple[dict[str, bool], dict[str, int]]:
@@ -166,7 +177,8 @@ def _kernels(product: Product, schedule: Schedule) -> str:
     names = [b.name for b in _bindings(product, schedule)]
     heads = {
         "a": "const Element* a", "b": "const Element* b", "out": "Element* out", "bias": "const Element* bias",
-        "c": "const Element* c", "parts": "float* parts", **{name: f"int32_t {name}" for name in SIZES},
+        "c": "const Element* c", "parts": "float* parts", "workers": "int32_t workers",
+        **{name: f"int32_t {name}" for name in SIZES},
         **{f"{name}_map": f"const __grid_constant__ CUtensorMap {name}_map" for name in ("x", "y", "out")},
     }  # fmt: skip
     parameters = ", ".join(heads[name] for name in names)
@@ -174,7 +186,7 @@ def _kernels(product: Product, schedule: Schedule) -> str:
         out = "&out_map" if schedule.box_store else "nullptr"
         ends = _ends(
             product,
-            parts=_parts(schedule) > 1,
+            parts=_shares(schedule) > 1,
             storing=_parts(schedule) == 1 and not schedule.box_store,
             epilogue=_parts(schedule) == 1,
         )
@@ -183,23 +195,34 @@ def _kernels(product: Product, schedule: Schedule) -> str:
             f", {rules.blocks_per_multiprocessor(schedule, product)}",
         )
     else:
-        body, least = f"{type(schedule).__name__.lower()}_product(a, b, {sizes}, {whole})", ""
+        body = f"{type(schedule).__name__.lower()}_product(a, b, {sizes}, {whole})"
+        # Said to be alone, a direct kernel spills nothing: its blocks are few.
+        least = ", 1" if isinstance(schedule, Direct) else ""
     text = (
         f'extern "C" __global__ void __launch_bounds__({rules.threads_of(schedule)}{least})\n'
         f"{SYMBOL}({parameters}) {{\n  {body};\n}}\n"
     )
-    if _parts(schedule) > 1:
-        adding = ", ".join(heads[b.name] for b in _adding_bindings(product))
+    if _shares(schedule) > 1:
+        adding = ", ".join(heads[b.name] for b in _adding_bindings(product, schedule))
+        if _parts(schedule) == 1:
+            call = f"add_tail(Sizes{{m, n, k, batch}}, {_ends(product, parts=True, storing=True)}, workers)"
+        else:
+            call = f"add_parts(Sizes{{m, n, k, batch}}, {_ends(product, parts=True, storing=True)})"
         text += (
             f'extern "C" __global__ void __launch_bounds__({ADDING_THREADS})\n{ADDING}({adding}) {{\n'
             "  if constexpr (EARLY) kernelwright::grid_wait();\n"
-            f"  add_parts(Sizes{{m, n, k, batch}}, {_ends(product, parts=True, storing=True)});\n}}\n"
+            f"  {call};\n}}\n"
         )
     return text
 
 
 def _parts(schedule: Schedule) -> int:
-    return 1 if isinstance(schedule, Dot) else schedule.parts
+    return schedule.parts if isinstance(schedule, Hopper | Warps) else 1
+
+
+def _shares(schedule: Schedule) -> int:
+    """Shares of k whose sums a second kernel adds up: of every tile, or of the last wave's."""
+    return schedule.tail if isinstance(schedule, Hopper) and schedule.tail > 1 else _parts(schedule)
 
 
 def _ends(product: Product, *, parts: bool, storing: bool, epilogue: bool | None = None) -> str:
@@ -221,10 +244,19 @@ def plan_of(product: Product, schedule: Schedule, multiprocessors: int = rules.M
         outputs = product.batch * product.m * product.n
         workspaces = (Workspace(name="parts", size_bytes=4 * parts * outputs),)
         each = ADDING_THREADS * (4 if rules.step_of(product.n) >= 4 else 1)
-        adding = Launch(grid=(-(-outputs // each), 1, 1), block=(ADDING_THREADS, 1, 1), programmatic=schedule.early)
-        steps.append(Step(symbol=ADDING, arguments=_adding_bindings(product), launch=adding))
+        steps.append(_adding(-(-outputs // each), product, schedule))
+    elif isinstance(schedule, Hopper) and schedule.tail > 1:
+        sums = rules.tail_tiles(schedule, product, multiprocessors) * schedule.bm * schedule.bn
+        workspaces = (Workspace(name="parts", size_bytes=4 * schedule.tail * sums),)
+        workers = launch.grid[0] // launch.cluster[0]  # type: ignore[operator]
+        steps.append(_adding(-(-sums // (4 * ADDING_THREADS)), product, schedule, workers))
     maps = tensor_maps(product, schedule) if isinstance(schedule, Hopper) else ()
     return LaunchPlan(steps=tuple(steps), workspaces=workspaces, tensor_maps=maps)
+
+
+def _adding(blocks: int, product: Product, schedule: Schedule, workers: int = 0) -> Step:
+    launch = Launch(grid=(blocks, 1, 1), block=(ADDING_THREADS, 1, 1), programmatic=schedule.early)
+    return Step(symbol=ADDING, arguments=_adding_bindings(product, schedule, workers), launch=launch)
 
 
 def _sizes(product: Product) -> list[Binding]:
@@ -254,12 +286,16 @@ def _bindings(product: Product, schedule: Schedule) -> tuple[Binding, ...]:
     else:
         found += [_tensor(product, "out", const=False)] if stores else []
         found += _epilogue(product)
+        found += [Binding(kind="workspace", name="parts", ctype="float")] if _shares(schedule) > 1 else []
     return (*found, *_sizes(product))
 
 
-def _adding_bindings(product: Product) -> tuple[Binding, ...]:
+def _adding_bindings(product: Product, schedule: Schedule, workers: int = 0) -> tuple[Binding, ...]:
     parts = Binding(kind="workspace", name="parts", ctype="float")
-    return (parts, _tensor(product, "out", const=False), *_epilogue(product), *_sizes(product))
+    found = (parts, _tensor(product, "out", const=False), *_epilogue(product), *_sizes(product))
+    if _parts(schedule) > 1:
+        return found
+    return (*found, Binding(kind="scalar", name="workers", ctype="int32_t", scalar=workers))
 
 
 def tensor_maps(product: Product, s: Hopper) -> tuple[TensorMap, ...]:

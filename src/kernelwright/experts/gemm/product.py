@@ -1,7 +1,7 @@
 """One matrix product as a value, and the problem that it is for the judge.
 
-C = activation(alpha A B + beta C + bias), A row-major m x k, B either k x n ("kn") or n x k ("nk") row-major, float16
-or bfloat16 in and out, sums in float32.
+C = activation(alpha A B + beta C + bias), or activation(alpha A G) times (alpha A U) where B holds both G and U. A is
+row-major m x k, B either k x n ("kn") or n x k ("nk") row-major, float16 or bfloat16 in and out, sums in float32.
 Not here: how it is computed (schedules.py, print.py).
 """
 
@@ -35,16 +35,24 @@ class Product:
     bias: bool = False
     """Whether a vector of n is added to every row."""
     activation: Activation = "none"
+    pair: bool = False
+    """B has two parts of n rows (or columns, k x n): gates, whose activation multiplies the other part's sums: SwiGLU
+    where the activation is silu. Without beta and bias."""
+
+    @property
+    def b_columns(self) -> int:
+        """Rows of B n x k, columns of B k x n."""
+        return self.n * (2 if self.pair else 1)
 
     @property
     def flops(self) -> int:
         """Multiplications and additions."""
-        return 2 * self.batch * self.m * self.n * self.k
+        return 2 * self.batch * self.m * self.b_columns * self.k
 
     @property
     def min_bytes(self) -> int:
         """Every operand once."""
-        moved = self.m * self.k + self.k * self.n + self.m * self.n * (2 if self.beta else 1)
+        moved = self.m * self.k + self.k * self.b_columns + self.m * self.n * (2 if self.beta else 1)
         return ELEMENT_BYTES * (self.batch * moved + (self.n if self.bias else 0))
 
 
@@ -62,7 +70,9 @@ def fault_of_product(product: Product) -> str:
     for name in ("m", "n", "k", "batch"):
         if not 1 <= getattr(product, name) <= 1 << 24:
             return f"{name} is {getattr(product, name)}; 1 to {1 << 24} are possible"
-    largest = max(product.m * product.k, product.k * product.n, product.m * product.n) * product.batch
+    if product.pair and (product.beta or product.bias):
+        return "a pair of products takes neither bias nor c"
+    largest = max(product.m * product.k, product.k * product.b_columns, product.m * product.n) * product.batch
     return f"a tensor of {largest} elements; fewer than 2^40 are possible" if largest >= 1 << 40 else ""
 
 
@@ -76,7 +86,11 @@ def reference_text(product: Product) -> str:
         made = f"{made} + {product.beta!r} * c"
     if product.bias:
         made = f"{made} + bias"
-    return f"import torch\n\n\ndef product({', '.join(names)}):\n    return {_CALLS[product.activation].format(made)}\n"
+    head = f"import torch\n\n\ndef product({', '.join(names)}):\n"
+    if product.pair:
+        gates, others = (f"({made})[..., {part}]" for part in (f":{product.n}", f"{product.n}:"))
+        return f"{head}    return {_CALLS[product.activation].format(gates)} * {others}\n"
+    return f"{head}    return {_CALLS[product.activation].format(made)}\n"
 
 
 def problem_of(product: Product) -> Problem:
@@ -86,8 +100,8 @@ def problem_of(product: Product) -> Problem:
         whole = (product.batch, *shape) if product.batch > 1 and len(shape) == 2 else shape
         return TensorSpec(name=name, shape=whole, dtype=product.dtype, role=role)
 
-    m, n, k = product.m, product.n, product.k
-    inputs = [tensor("a", "input", m, k), tensor("b", "input", *((k, n) if product.layout == "kn" else (n, k)))]
+    m, n, k, rows = product.m, product.n, product.k, product.b_columns
+    inputs = [tensor("a", "input", m, k), tensor("b", "input", *((k, rows) if product.layout == "kn" else (rows, k)))]
     inputs += [tensor("bias", "input", n)] if product.bias else []
     inputs += [tensor("c", "input", m, n)] if product.beta else []
     return Problem(

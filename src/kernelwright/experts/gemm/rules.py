@@ -11,14 +11,17 @@ import functools
 from math import prod
 
 from kernelwright.experts.gemm.product import Product, fault_of_product
-from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps
-from kernelwright.types import Launch, value
+from kernelwright.experts.gemm.schedules import Direct, Dot, Hopper, Schedule, Warps
+from kernelwright.types import Launch, replace, value
 
 SHARED_LIMIT = {"sm_80": 163 << 10, "sm_90a": 227 << 10, "sm_90": 227 << 10, "sm_100": 227 << 10}
 MULTIPROCESSORS = 132
 """Of an H100 or H200 (SXM), where nothing else is said."""
 HOPPER_BK = 64
 MOST_CLUSTER = 8
+MOST_SPLITS = 16
+"""More than 8 blocks of a cluster are an opt-in of the device, which is asked whether one fits."""
+DIRECT_STEP = 64
 MOST_SUMS = {1: 128, 2: 160, 3: 80}
 """Accumulators of one thread, by consuming warpgroups: with more the compiler spills (the compile ring looks)."""
 REGISTERS = {1: (0, 0), 2: (232, 40), 3: (160, 32)}
@@ -47,7 +50,8 @@ def tile_of(schedule: Schedule, product: Product) -> tuple[int, int]:
         share = 1 if product.layout == "kn" else schedule.warps // schedule.warps_k
         return schedule.rows, schedule.columns * share
     swap = isinstance(schedule, Hopper) and schedule.swap
-    return (schedule.bn, schedule.bm) if swap else (schedule.bm, schedule.bn)
+    rows, columns = (schedule.bn, schedule.bm) if swap else (schedule.bm, schedule.bn)
+    return rows, columns // 2 if product.pair else columns
 
 
 def sums_of(schedule: Hopper) -> int:
@@ -80,6 +84,11 @@ def shared_bytes(schedule: Schedule, product: Product) -> int:
     if isinstance(schedule, Warps):
         ring = schedule.stages * (schedule.bm + schedule.bn) * schedule.bk * 2
         return max(ring, slab * schedule.warps_k if schedule.warps_k * schedule.splits > 1 else 0)
+    if isinstance(schedule, Direct):
+        slab, sums = schedule.bm * (schedule.bn + PAD) * 4, schedule.bm * schedule.bn
+        each = max(slab, schedule.depth * 2 * DIRECT_STEP * (schedule.bm + schedule.bn))
+        inbox = -(-sums // (4 * schedule.splits)) * 16 * schedule.splits + 16
+        return schedule.warps * each + (inbox if schedule.splits > 1 else 0)
     sharers = schedule.warps * 256 // schedule.columns if product.layout == "kn" else schedule.warps_k
     return slab * sharers
 
@@ -121,18 +130,33 @@ def grid_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPR
     return Grid(tiles=tiles, works=works, blocks=each * (min(works, room) if schedule.persistent else works))
 
 
+def tail_tiles(schedule: Hopper, product: Product, multiprocessors: int = MULTIPROCESSORS) -> int:
+    """Returns the tiles, those outside the matrix included, of a persistent grid's last, incomplete wave."""
+    cluster = schedule.cluster_m * schedule.cluster_n
+    grid = grid_of(replace(schedule, tail=1), product, multiprocessors)
+    return grid.works % (grid.blocks // cluster) * cluster
+
+
 def launch_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPROCESSORS) -> Launch:
     """Returns how a schedule's kernel is started."""
     cluster = schedule.splits
     if isinstance(schedule, Hopper):
         cluster *= schedule.cluster_m * schedule.cluster_n
+    grid = (grid_of(schedule, product, multiprocessors).blocks, 1, 1)
+    if isinstance(schedule, Direct):
+        grid = _direct_grid(schedule, product)
     return Launch(
-        grid=(grid_of(schedule, product, multiprocessors).blocks, 1, 1),
+        grid=grid,
         block=(threads_of(schedule), 1, 1),
         cluster=(cluster, 1, 1),
         shared_bytes=shared_bytes(schedule, product),
         programmatic=schedule.early,
     )
+
+
+def _direct_grid(schedule: Direct, product: Product) -> tuple[int, int, int]:
+    rows, columns = tile_of(schedule, product)
+    return -(-product.m // rows) * schedule.splits, -(-product.n // columns), product.batch
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -145,8 +169,8 @@ def fault(schedule: Schedule, product: Product, architecture: str = "sm_90a") ->
     """
     if architecture not in SHARED_LIMIT:
         return f"the architecture {architecture!r} is not known here; known are {', '.join(SHARED_LIMIT)}"
-    own = {Hopper: _hopper_fault, Warps: _warps_fault, Dot: _dot_fault}[type(schedule)]
-    found = fault_of_product(product) or _common_fault(schedule, architecture)
+    own = {Hopper: _hopper_fault, Warps: _warps_fault, Direct: _direct_fault, Dot: _dot_fault}[type(schedule)]
+    found = fault_of_product(product) or _common_fault(schedule, product, architecture)
     found = found or own(schedule, product, architecture)  # type: ignore[operator]
     if found:
         return str(found)
@@ -157,13 +181,18 @@ def fault(schedule: Schedule, product: Product, architecture: str = "sm_90a") ->
     return f"a grid of {blocks} blocks" if blocks >= 1 << 31 else ""
 
 
-def _common_fault(schedule: Schedule, architecture: str) -> str:
+def _common_fault(schedule: Schedule, product: Product, architecture: str) -> str:
     if schedule.group < 1 or schedule.splits < 1:
         return "group and splits are whole numbers from 1"
+    if product.pair and not isinstance(schedule, Hopper | Direct):
+        return "pairs of products are for the families hopper and direct"
     if (schedule.splits > 1 or schedule.early) and architecture == "sm_80":
         return f"{architecture} has neither clusters nor programmatic launches, which splits and early need"
-    if schedule.splits not in (1, 2, 4, 8):
-        return f"splits is {schedule.splits}; 1, 2, 4 or 8 blocks can be a cluster"
+    most = MOST_SPLITS if isinstance(schedule, Direct) else MOST_CLUSTER
+    if schedule.splits not in (1, 2, 4, 8, 16) or schedule.splits > most:
+        return f"splits is {schedule.splits}; 1, 2, 4 or 8 blocks can be a cluster, 16 of direct kernels"
+    if schedule.curve and (schedule.group < 2 or schedule.group & (schedule.group - 1)):
+        return f"group is {schedule.group}; squares in Hilbert's order have a power of two tiles from 2 on a side"
     threads = threads_of(schedule)
     return f"a block of {threads} threads; 32 to 1024 are possible" if not 32 <= threads <= 1024 else ""
 
@@ -207,6 +236,10 @@ def _hopper_grid_fault(s: Hopper, product: Product) -> str:
         return "splits use the cluster and the ring's memory: no other cluster, not persistent, no stores by box"
     if s.box_store and (s.parts > 1 or product.n % 8):
         return "stores by box need n a multiple of 8 and whole sums"
+    if s.tail > 1 and (not s.persistent or s.splits * s.parts > 1 or s.swap or s.tail > 16):
+        return "a tail is of a persistent grid without other shares of k, not swapped, and has up to 16 shares"
+    if s.tail < 1 or s.tail > -(-product.k // HOPPER_BK):
+        return f"{s.tail} shares of k for the tail; 1 to as many as there are blocks along k are possible"
     if s.box_store and not 1 <= s.store_buffers <= 4:
         return f"{s.store_buffers} buffers for stores; 1 to 4 are possible"
     return _parts_fault(s.parts) or _shares_fault(-(-product.k // HOPPER_BK), s.splits * s.parts)
@@ -229,6 +262,22 @@ def _warps_fault(s: Warps, product: Product, architecture: str) -> str:
     if not 2 <= s.stages <= 16:
         return f"{s.stages} stages; 2 to 16 are possible"
     return _parts_fault(s.parts) or _shares_fault(-(-product.k // s.bk), s.splits * s.parts)
+
+
+def _direct_fault(s: Direct, product: Product, architecture: str) -> str:
+    del architecture
+    if product.layout != "nk" or product.k % 8:
+        return "lanes bring 8 elements along k at a time: B must be n x k, and k a multiple of 8"
+    if s.bm not in (16, 32, 64) or s.bn not in (8, 16, 32, 64, 128) or (product.pair and s.bn < 16):
+        return f"a tile of {s.bm} x {s.bn}; 16, 32 or 64 rows and 8 (16 of a pair) to 128 columns, powers of two"
+    if not 1 <= s.depth <= 16:
+        return f"depth is {s.depth}; 1 to 16 stages are possible"
+    if max(_direct_grid(s, product)[1:]) > 65535:
+        return "more than 65535 tiles along n, or products"
+    registers = s.bm * s.bn // 32 + (s.bm + s.bn) * 3 // 4 + 48
+    if registers > 255 or registers * s.warps * 32 > 65536:
+        return f"{registers} registers a thread for sums and operands; 255 are possible, and 65536 of a block"
+    return _shares_fault(-(-product.k // DIRECT_STEP), s.splits * s.warps)
 
 
 def _dot_fault(s: Dot, product: Product, architecture: str) -> str:

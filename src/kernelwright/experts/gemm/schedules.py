@@ -1,6 +1,7 @@
 """The schedules of a matrix product, as typed, frozen points, and their spelling.
 
-Three families: `Hopper` (wgmma and TMA), `Warps` (mma.sync and cp.async), `Dot` (few rows, float32 dot products).
+Four families: `Hopper` (wgmma and TMA), `Warps` (mma.sync and cp.async), `Direct` (mma.sync on operands that every
+lane brings for itself, for what is over in a few microseconds), `Dot` (few rows, float32 dot products).
 Not here: which of them are possible (rules.py), which are worth trying (space.py), how they are printed (print.py).
 """
 
@@ -13,7 +14,23 @@ from kernelwright.types import value
 
 
 @value
-class Hopper:
+class Sharing:
+    """What the schedules of all families say: how blocks share k, the order of tiles, and the launch."""
+
+    splits: int = 1
+    """Blocks of a cluster that share one tile's k and add up through distributed shared memory; sm_90 and later."""
+    group: int = 8
+    """Tiles side by side in a band of the order."""
+    along_n: bool = False
+    """Bands lie along n instead of m."""
+    curve: bool = False
+    """Squares of `group` x `group` tiles in Hilbert's order, every other band backwards."""
+    early: bool = False
+    """Waits for and triggers the neighbouring grids of a programmatic launch."""
+
+
+@value
+class Hopper(Sharing):
     """A warp-specialised kernel for sm_90a: one producing warpgroup, `consumers` that multiply."""
 
     bm: int = 128
@@ -27,27 +44,21 @@ class Hopper:
     cluster_m: int = 1
     """Blocks of a cluster along the 64-row side; they share the other operand's tile by multicast."""
     cluster_n: int = 1
-    splits: int = 1
-    """Blocks of a cluster that share one tile's k and add up through distributed shared memory."""
     parts: int = 1
     """Grids that share k through a workspace, which a second kernel adds up."""
     swap: bool = False
     """Multiply the transposed product, so that few rows of A are wgmma's columns."""
-    group: int = 8
-    """Tiles side by side in a band of the order."""
-    along_n: bool = False
-    """Bands lie along n instead of m."""
     box_store: bool = True
     """Results leave through shared memory and the copy engine, instead of registers."""
     store_buffers: int = 2
     persistent: bool = True
     """As many blocks as run at once, each with several tiles."""
-    early: bool = False
-    """Waits for and triggers the neighbouring grids of a programmatic launch."""
+    tail: int = 1
+    """Shares of k for each tile of the last, incomplete wave, which a second kernel adds up (stream-K's hybrid)."""
 
 
 @value
-class Warps:
+class Warps(Sharing):
     """A kernel by mma.sync for sm_80 and later: an asynchronous ring of small tiles, any sizes."""
 
     bm: int = 64
@@ -57,16 +68,23 @@ class Warps:
     warps_m: int = 2
     warps_n: int = 2
     warps_k: int = 1
-    splits: int = 1
-    """As `Hopper.splits`; sm_90 and later."""
     parts: int = 1
-    group: int = 8
-    along_n: bool = False
-    early: bool = False
 
 
 @value
-class Dot:
+class Direct(Sharing):
+    """A kernel by mma.sync whose lanes bring what they multiply themselves: no barrier before the sums are there."""
+
+    bm: int = 16
+    bn: int = 16
+    warps: int = 4
+    """Warps of a block; each makes the whole tile of its share of k."""
+    depth: int = 4
+    """Stages of 64 elements of k in the ring of each warp."""
+
+
+@value
+class Dot(Sharing):
     """A kernel of float32 dot products for few rows of A."""
 
     rows: int = 1
@@ -76,14 +94,13 @@ class Dot:
     warps: int = 4
     warps_k: int = 1
     """Warps that share k, where B is n x k."""
-    splits: int = 1
     group: int = 1
-    along_n: bool = False
-    early: bool = False
 
 
-Schedule = Hopper | Warps | Dot
-FAMILIES: dict[str, type[Hopper] | type[Warps] | type[Dot]] = {"hopper": Hopper, "warps": Warps, "dot": Dot}
+Schedule = Hopper | Warps | Direct | Dot
+FAMILIES: dict[str, type[Hopper] | type[Warps] | type[Direct] | type[Dot]] = {
+    "hopper": Hopper, "warps": Warps, "direct": Direct, "dot": Dot,
+}  # fmt: skip
 
 
 def spell(schedule: Schedule) -> str:

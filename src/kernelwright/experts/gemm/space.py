@@ -9,11 +9,13 @@ from collections.abc import Iterator
 
 from kernelwright.experts.gemm import model, rules
 from kernelwright.experts.gemm.product import Product
-from kernelwright.experts.gemm.schedules import Dot, Hopper, Schedule, Warps
+from kernelwright.experts.gemm.schedules import Direct, Dot, Hopper, Schedule, Warps
 from kernelwright.types import replace
 
 MOST_STAGES = 8
 NEAR = 1.3
+CURVED = 1e11
+"""Operations from which operands leave the second-level cache, so that the order of tiles matters."""
 SPLITS = (1, 2, 4, 8)
 PARTS = (1, 2, 3, 4, 6, 8, 16)
 COOPERATIVE = (
@@ -35,13 +37,17 @@ WARP_TILES = (
     (128, 128, 2, 4), (16, 8, 1, 1), (64, 64, 2, 4),
 )  # fmt: skip
 """(bm, bn, warps_m, warps_n)."""
+DIRECT_TILES = (
+    (16, 8), (16, 16), (32, 8), (16, 32), (32, 16), (32, 32), (16, 64), (64, 16), (32, 64), (64, 32), (16, 128),
+)  # fmt: skip
+"""(bm, bn)."""
 WARP_STEPS = ((64, 1), (64, 2), (64, 4), (128, 1), (128, 2), (128, 4), (32, 1), (256, 4))
 """(bk, warps_k)."""
 
 
 def schedules(product: Product, architecture: str = "sm_90a") -> Iterator[Schedule]:
     """Yields every schedule of the space that is possible for a product."""
-    every: tuple[Schedule, ...] = (*_hopper(product), *_warps(product), *_dot(product))
+    every: tuple[Schedule, ...] = (*_hopper(product), *_warps(product), *_direct(product), *_dot(product))
     for schedule in every:
         if not rules.fault(schedule, product, architecture):
             yield schedule
@@ -52,17 +58,18 @@ def ranked(
 ) -> tuple[Schedule, ...]:
     """Returns the `count` schedules that the model ranks first, at most a quarter of them of one tile.
 
-    The first of every family that the model puts within `NEAR` of the best is among them: it knows the families'
-    rates less well than their own order.
+    The first of every family that the model puts within `NEAR` of the best is among them, with and without a shared
+    last wave: it knows the families' rates less well than their own order. Of large products the last one is the best
+    one in Hilbert's order, which the model cannot tell from bands.
     """
     timed = sorted(
         ((model.time_us(s, product, rates), n, s) for n, s in enumerate(schedules(product, architecture))),
         key=lambda found: found[:2],
     )
-    firsts: dict[type, Schedule] = {}
+    firsts: dict[tuple[type, bool], Schedule] = {}
     for us, _, schedule in timed:
         if us <= NEAR * timed[0][0]:
-            firsts.setdefault(type(schedule), schedule)
+            firsts.setdefault((type(schedule), getattr(schedule, "tail", 1) > 1), schedule)
     chosen: list[Schedule] = list(firsts.values())[:count]
     tiles: dict[tuple[object, ...], int] = {}
     for _, _, schedule in timed:
@@ -72,6 +79,8 @@ def ranked(
         if schedule not in chosen and tiles.get(kind, 0) < max(1, count // 4):
             tiles[kind] = tiles.get(kind, 0) + 1
             chosen.append(schedule)
+    if product.flops > CURVED and count > 1 and isinstance(chosen[0], Hopper):
+        chosen[-1] = replace(chosen[0], curve=True)
     return tuple(chosen)
 
 
@@ -109,8 +118,9 @@ def _spread(basis: Hopper, product: Product) -> Iterator[Hopper]:
     along_n = product.n < product.m
     if tiles * 2 > rules.MULTIPROCESSORS:
         for cluster_m, cluster_n in CLUSTERS if product.flops > 1e9 else CLUSTERS[:1]:
-            wide = replace(basis, cluster_m=cluster_m, cluster_n=cluster_n, along_n=along_n)
-            yield _deepest(wide, product)
+            wide = _deepest(replace(basis, cluster_m=cluster_m, cluster_n=cluster_n, along_n=along_n), product)
+            yield wide
+            yield from _with_tail(wide, product)
     if tiles <= 2 * rules.MULTIPROCESSORS and not basis.pingpong:
         for splits in SPLITS:
             for parts in PARTS if splits in (1, 8) else (1,):
@@ -118,6 +128,17 @@ def _spread(basis: Hopper, product: Product) -> Iterator[Hopper]:
                     shared = replace(basis, splits=splits, parts=parts, persistent=False)
                     stores = basis.box_store and splits == parts == 1
                     yield _deepest(replace(shared, box_store=stores), product)
+
+
+def _with_tail(wide: Hopper, product: Product) -> Iterator[Hopper]:
+    """The same with the tiles of a small last wave shared out, as often as they fill it."""
+    grid = rules.grid_of(wide, product)
+    cluster = wide.cluster_m * wide.cluster_n
+    workers = grid.blocks // cluster
+    rest = grid.works % workers
+    shares = min(8, workers // rest) if rest else 1
+    if shares > 1 and grid.works > workers:
+        yield replace(wide, tail=shares)
 
 
 def _warps(product: Product) -> Iterator[Warps]:
@@ -140,6 +161,24 @@ def _warps(product: Product) -> Iterator[Warps]:
                         bm=bm, bn=bn, bk=bk, warps_m=warps_m, warps_n=warps_n, warps_k=warps_k, splits=splits,
                         parts=parts, stages=stages,
                     )  # fmt: skip
+
+
+def _direct(product: Product) -> Iterator[Direct]:
+    if product.flops > 4e9:
+        return
+    pieces = -(-product.k // rules.DIRECT_STEP)
+    for bm, bn in DIRECT_TILES:
+        if bm >= 2 * max(16, product.m) or bn >= 2 * max(8, product.b_columns):
+            continue
+        tiles = product.batch * -(-product.m // bm) * -(-product.b_columns // bn)
+        for warps in (1, 2, 4, 6, 8, 12, 16):
+            for splits in (*SPLITS, rules.MOST_SPLITS):
+                if warps * splits > pieces or (splits > 1 and tiles * splits > 4 * rules.MULTIPROCESSORS):
+                    continue
+                room = (200 << 10) // (warps * 2 * rules.DIRECT_STEP * (bm + bn))
+                yield Direct(
+                    bm=bm, bn=bn, warps=warps, splits=splits, depth=max(1, min(-(-pieces // (warps * splits)), room, 8))
+                )
 
 
 def _dot(product: Product) -> Iterator[Dot]:

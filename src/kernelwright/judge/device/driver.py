@@ -203,9 +203,10 @@ def tensor_map(wanted: TensorMapCall, name: str) -> bytes:
     storage = ctypes.create_string_buffer(TENSOR_MAP_BYTES + 64)
     aligned = -(-ctypes.addressof(storage) // 64) * 64
     rank = len(wanted.shape)
+    dtype, swizzle, promotion, fill = map_kinds(wanted)
     result = _encoder()(
         ctypes.c_void_p(aligned),
-        int(getattr(cuda.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{wanted.dtype}")),
+        dtype,
         ctypes.c_uint32(rank),
         ctypes.c_void_p(wanted.address),
         (ctypes.c_uint64 * rank)(*wanted.shape),
@@ -213,13 +214,23 @@ def tensor_map(wanted: TensorMapCall, name: str) -> bytes:
         (ctypes.c_uint32 * rank)(*wanted.box),
         (ctypes.c_uint32 * rank)(*wanted.element_strides),
         int(cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
-        int(getattr(cuda.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{wanted.swizzle}")),
-        int(getattr(cuda.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{wanted.l2_promotion}")),
-        int(getattr(cuda.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{wanted.fill}")),
+        swizzle,
+        promotion,
+        fill,
     )
     if result:
         raise fault_of(cuda.CUresult(result).name, f"encoding tensor map {name!r}")
     return ctypes.string_at(aligned, TENSOR_MAP_BYTES)
+
+
+def map_kinds(wanted: TensorMapCall) -> tuple[int, int, int, int]:
+    """Returns the driver's numbers of a tensor map's type, swizzle, promotion to the level-2 cache, and fill."""
+    return (
+        int(getattr(cuda.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{wanted.dtype}")),
+        int(getattr(cuda.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{wanted.swizzle}")),
+        int(getattr(cuda.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{wanted.l2_promotion}")),
+        int(getattr(cuda.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{wanted.fill}")),
+    )
 
 
 @functools.cache

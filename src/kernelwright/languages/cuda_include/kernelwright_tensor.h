@@ -98,6 +98,17 @@ KW_DEVICE float4 cluster_load(uint32_t at, uint32_t rank) {
       : "=f"(got.x), "=f"(got.y), "=f"(got.z), "=f"(got.w) : "r"(at), "r"(rank) : "memory");
   return got;
 }
+// The halves of a meeting that orders nothing but itself (and what a fence has ordered): for the beginning of a kernel.
+KW_DEVICE void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
+KW_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+// Sixteen bytes into another block's memory; that block's barrier counts them when they are there.
+KW_DEVICE void cluster_send(float4 x, uint32_t to, uint32_t barrier, uint32_t rank) {
+  asm volatile(
+      "{ .reg .b32 there, counting;\n mapa.shared::cluster.u32 there, %4, %6;\n"
+      " mapa.shared::cluster.u32 counting, %5, %6;\n"
+      " st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%0, %1, %2, %3}, [counting]; }"
+      ::"f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "r"(to), "r"(barrier), "r"(rank) : "memory");
+}
 KW_DEVICE void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 KW_DEVICE void grid_trigger() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 

@@ -121,7 +121,8 @@ def _step_text(step: Step, place: Mapping[str, int]) -> str:
     assert step.launch is not None
     launch = step.launch
     arguments = ", ".join(_argument(binding, place) for binding in step.arguments)
-    shape = f"{launch.grid[0]}u, {launch.block[0]}u, {launch.cluster[0]}u, {launch.shared_bytes}u"
+    grid = ", ".join(f"{size}u" for size in launch.grid)
+    shape = f"dim3({grid}), {launch.block[0]}u, {launch.cluster[0]}u, {launch.shared_bytes}u"
     call = f"kernelwright_cluster::launch({shape}, seed, [&] {{ ::{step.symbol}({arguments}); }})"
     return f"  if (said.empty()) said = {call};"
 

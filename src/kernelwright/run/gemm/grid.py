@@ -1,23 +1,28 @@
-"""Tuning and benchmarking many products, one after another, into CSV files that a later run goes on with.
+"""Tuning and confirming many products, one after another, into CSV files that a later run goes on with.
 
-`tune` measures the schedules that the model ranks first and keeps the fastest that was right; `bench` times a tuned
-plan once more beside the vendor's libraries, on fresh data in a fresh measurement, and says both times.
-Not here: server mode, cublasGemmEx and the exhaustive sweep over cuBLASLt's algorithms (their columns stay empty).
+`tune` measures the schedules that the model ranks first and keeps the fastest that was right, for each layout of B.
+`confirm` times those plans once more beside all the vendor's ways, on fresh data: offline.csv has the issue's columns,
+with the better layout of everybody, and table.csv is the tuned table (experts/gemm/table.py) that dispatch reads.
+No shape begins after the limit of one call, so that a grid can be done in several.
+baselines.csv has every contender's time by layout. Not here: server mode (served.py), pages and plots (results.py).
 """
 
 from __future__ import annotations
 
 import csv
 import itertools
+import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernelwright.errors import UserError
 from kernelwright.experts.gemm import Product, parse
 from kernelwright.experts.gemm.product import HalfType
 from kernelwright.experts.gemm.space import ranked
+from kernelwright.experts.gemm.table import VENDOR, Row, read_rows, write_rows
 from kernelwright.run.gemm.binaries import Binary, Point, build
-from kernelwright.run.gemm.measuring import Measuring, Outcome
+from kernelwright.run.gemm.measuring import TUNING, Measuring, Outcome
 from kernelwright.types import Target, replace, value
 
 SIDES = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384)
@@ -26,9 +31,12 @@ COLUMNS = (
     "m", "n", "k", "ours_us", "torch_us", "cublas_us", "cublaslt_first_us", "cublaslt_tuned_us",
     "cublaslt_exhaustive_us", "plan", "confirmed",
 )  # fmt: skip
-TUNED, OFFLINE = "tuned.csv", "offline.csv"
+PLANS = ("m", "n", "k", "layout", "plan", "ours_us", "torch_us", "cublaslt_tuned_us")
+EACH = ("m", "n", "k", "name", "us", "algorithm")
+TUNED, OFFLINE, SERVER, TABLE, BASELINES = "tuned.csv", "offline.csv", "server.csv", "table.csv", "baselines.csv"
+LAYOUTS = ("nk", "kn")
 AHEAD = 25
-"""Shapes whose binaries are built together, before the device is asked for the first of them."""
+"""Shapes whose binaries are built together, while the device measures those before."""
 CONFIRMING_ROUNDS = 15
 Shape = tuple[int, int, int]
 Told = Callable[[str], None]
@@ -44,6 +52,12 @@ class Grid:
     """Schedules that are measured for each shape and layout."""
     workers: int = 4
     """Compilers at once."""
+    limit_s: float = 540.0
+    """No further shape begins so long after the beginning."""
+    baselines: tuple[str, ...] = (*TUNING, "cublas")
+    """Of the confirming run; tuning has torch and cuBLASLt beside it."""
+    foreign: str = ""
+    """A folder of other people's kernels for the confirming run."""
 
 
 def read_shapes(given: str) -> tuple[Shape, ...]:
@@ -77,120 +91,205 @@ def _by_work(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
 
 
 def tune(grid: Grid, folder: Path, target: Target, measuring: Measuring, tell: Told) -> Path:
-    """Writes the fastest right schedule of every shape to `tuned.csv`; shapes that stand there already are left out."""
+    """Writes the fastest right schedule of every shape and layout to `tuned.csv`; what stands there is left out."""
     file = folder / TUNED
-    todo = _left(grid, file)
-    tell(f"{len(grid.shapes) - len(todo)} of {len(grid.shapes)} shapes are tuned already")
-    for some in (todo[i : i + AHEAD] for i in range(0, len(todo), AHEAD)):
+    todo = left(grid, file, PLANS)
+    until = time.monotonic() + grid.limit_s
+    groups = [todo[i : i + AHEAD] for i in range(0, len(todo), AHEAD)]
+
+    def prepared(some: Sequence[Shape]) -> tuple[dict[Shape, list[Point]], dict[Point, Binary]]:
         points = {shape: _points(shape, grid) for shape in some}
-        binaries = _binaries([p for found in points.values() for p in found], grid, folder, target)
-        for found in points.values():
-            outcome = measuring.measure(found[0].product, [(p, binaries[p]) for p in found])
-            _append(file, _row(outcome, confirmed=""))
-            tell(_line(outcome))
-    return file
+        return points, _binaries([p for found in points.values() for p in found], grid, folder, target)
+
+    tell(f"{len(grid.shapes) - len(todo)} of {len(grid.shapes)} shapes are tuned already")
+    with ThreadPoolExecutor(1) as building:
+        ready = building.submit(prepared, groups[0]) if groups else None
+        for number in range(len(groups)):
+            assert ready is not None
+            points, binaries = ready.result()
+            more = number + 1 < len(groups) and time.monotonic() < until
+            ready = building.submit(prepared, groups[number + 1]) if more else None
+            for found in points.values():
+                if time.monotonic() > until:
+                    break
+                outcome = measuring.measure(found[0].product, [(p, binaries[p]) for p in found])
+                append(file, PLANS, [_plan(outcome, layout) for layout in LAYOUTS])
+                tell(line_of(outcome))
+            if ready is None:
+                break
+    return _told_of_rest(file, grid, PLANS, tell)
 
 
-def bench(grid: Grid, folder: Path, target: Target, measuring: Measuring, tell: Told) -> Path:
-    """Writes `offline.csv`: the tuned plan of every shape, timed once more beside all baselines.
+def confirm(grid: Grid, folder: Path, target: Target, measuring: Measuring, tell: Told) -> Path:
+    """Writes `offline.csv` and `table.csv`: the tuned plans of every shape, timed once more beside all baselines.
 
     Raises:
         UserError: where a shape has not been tuned in this folder.
     """
-    plans = {_shape(row): row for row in _rows(folder / TUNED)}
-    file = folder / OFFLINE
-    todo = _left(grid, file)
-    if missing := [shape for shape in todo if shape not in plans]:
+    plans = plans_of(grid, folder)
+    file, until = folder / OFFLINE, time.monotonic() + grid.limit_s
+    device = str(measuring.device.get("name", ""))
+    for shape in left(grid, file, COLUMNS):
+        if time.monotonic() > until:
+            break
+        points = [
+            Point(product=replace(product(shape, grid), layout=row["layout"]), schedule=parse(row["plan"]))
+            for row in plans[shape]
+            if row["plan"]
+        ]
+        binaries = _binaries(points, grid, folder, target)
+        outcome = measuring.measure(
+            product(shape, grid), [(p, binaries[p]) for p in points], rounds=CONFIRMING_ROUNDS,
+            baselines=grid.baselines, foreign=grid.foreign,
+        )  # fmt: skip
+        keep_rows(folder / TABLE, [table_row(outcome, layout, device) for layout in LAYOUTS])
+        sizes = dict(zip("mnk", map(str, shape), strict=True))
+        texts = dict(outcome.algorithms)
+        others = [{"name": n, "us": us(t), "algorithm": texts.get(n, "")} for n, t in outcome.baselines]
+        append(folder / BASELINES, EACH, [sizes | other for other in others])
+        append(file, COLUMNS, [_row(outcome)])
+        tell(line_of(outcome))
+    return _told_of_rest(file, grid, COLUMNS, tell)
+
+
+def plans_of(grid: Grid, folder: Path) -> dict[Shape, list[dict[str, str]]]:
+    """Returns the tuned plans by shape, one of each layout.
+
+    Raises:
+        UserError: where one of the grid's shapes is not tuned in this folder.
+    """
+    plans: dict[Shape, list[dict[str, str]]] = {}
+    for row in rows_of(folder / TUNED):
+        plans.setdefault(_shape(row), []).append(row)
+    if missing := [shape for shape in grid.shapes if shape not in plans]:
         message = f"{len(missing)} shapes are not tuned in {folder}, the first is {missing[0]}"
         raise UserError(message, "run `kernelwright gemm tune` with the same --shapes and --out first")
-    for shape in todo:
-        row = plans[shape]
-        points = [_planned(shape, row["plan"], grid)] if row["plan"] else []
-        binaries = _binaries(points, grid, folder, target)
-        product = points[0].product if points else _product(shape, grid)
-        outcome = measuring.measure(product, [(p, binaries[p]) for p in points], rounds=CONFIRMING_ROUNDS)
-        again = outcome.best()
-        written = _row(outcome, confirmed=f"{again.us:.3f}" if again and again.us else "failed")
-        _append(file, written | {"ours_us": row["ours_us"], "plan": row["plan"]})
-        tell(_line(outcome))
-    return file
+    return plans
 
 
-def _product(shape: Shape, grid: Grid) -> Product:
+def product(shape: Shape, grid: Grid) -> Product:
+    """Returns a shape's product."""
     return Product(m=shape[0], n=shape[1], k=shape[2], dtype=grid.dtype)
 
 
 def _points(shape: Shape, grid: Grid) -> list[Point]:
-    products = [replace(_product(shape, grid), layout=layout) for layout in ("nk", "kn")]
+    products = [replace(product(shape, grid), layout=layout) for layout in LAYOUTS]
     return [Point(product=p, schedule=s) for p in products for s in ranked(p, grid.top)]
-
-
-def _planned(shape: Shape, plan: str, grid: Grid) -> Point:
-    layout, _, spelled = plan.partition(" ")
-    return Point(product=replace(_product(shape, grid), layout=layout), schedule=parse(spelled))
 
 
 def _binaries(points: Sequence[Point], grid: Grid, folder: Path, target: Target) -> dict[Point, Binary]:
     return build(points, target, folder / "binaries", workers=grid.workers)
 
 
-def _row(outcome: Outcome, *, confirmed: str) -> dict[str, str]:
-    best, p = outcome.best(), outcome.product
+# ------------------------------------------------------------------------------ rows
 
-    def us(number: float | None) -> str:
-        return f"{number:.3f}" if number is not None else ""
 
+def us(number: float | None) -> str:
+    """Returns microseconds as a cell."""
+    return f"{number:.3f}" if number is not None else ""
+
+
+def _plan(outcome: Outcome, layout: str) -> dict[str, str]:
+    best, p = outcome.best(layout), outcome.product
     return {
-        "m": str(p.m), "n": str(p.n), "k": str(p.k), "ours_us": us(best.us if best else None),
-        "torch_us": us(outcome.baseline("torch")), "cublas_us": "",
-        "cublaslt_first_us": us(outcome.baseline("cublaslt_first")),
-        "cublaslt_tuned_us": us(outcome.baseline("cublaslt_tuned")), "cublaslt_exhaustive_us": "",
-        "plan": f"{best.layout} {best.schedule}" if best else "", "confirmed": confirmed,
+        "m": str(p.m), "n": str(p.n), "k": str(p.k), "layout": layout, "plan": best.schedule if best else "",
+        "ours_us": us(best.us if best else None), "torch_us": us(outcome.baseline(f"torch_{layout}")),
+        "cublaslt_tuned_us": us(outcome.baseline(f"cublaslt_tuned_{layout}")),
     }  # fmt: skip
 
 
-def _line(outcome: Outcome) -> str:
-    row = _row(outcome, confirmed="")
+def _row(outcome: Outcome) -> dict[str, str]:
+    """The issue's columns, the better layout of everybody: `ours_us` is our best kernel, `plan` what dispatch runs, and
+    `confirmed` that plan's time: ours where it won, else the vendor's best."""
+    best, p = outcome.best(), outcome.product
+    names = ("torch", "cublas_", "cublaslt_first", "cublaslt_tuned", "cublaslt_exhaustive")
+    torch, cublas, first, tuned, swept = (outcome.baseline(name) for name in names)
+    if swept is not None and tuned is not None:
+        swept = min(swept, tuned)  # whoever sweeps has asked the heuristic too
+    ours = best.us if best else None
+    vendor = min((t for t in (torch, cublas, first, tuned, swept) if t is not None), default=None)
+    won = ours is not None and (vendor is None or ours <= vendor)
+    figures = (ours, torch, cublas, first, tuned, swept, ours if won else vendor)
+    times = dict(zip((*COLUMNS[3:9], "confirmed"), figures, strict=True))
+    plan = f"{best.layout} {best.schedule}" if best and won else VENDOR
+    return {"m": str(p.m), "n": str(p.n), "k": str(p.k), "plan": plan} | {name: us(t) for name, t in times.items()}
+
+
+def table_row(outcome: Outcome, layout: str, device: str) -> Row:
+    """Returns what dispatch shall do with one layout: ours where it won against everything but foreign kernels."""
+    best, p = outcome.best(layout), outcome.product
+    names = ("torch", "cublas", "cublaslt_first", "cublaslt_tuned", "cublaslt_exhaustive")
+    vendors = {n: t for n in names if (t := dict(outcome.baselines).get(f"{n}_{layout}")) is not None}
+    quickest = min(vendors, key=lambda n: vendors[n], default="torch")
+    won = best is not None and best.us is not None and best.us <= min(vendors.values(), default=best.us)
+    return Row(
+        device=device, dtype=p.dtype, layout=layout, m=p.m, n=p.n, k=p.k,  # type: ignore[arg-type]
+        plan=best.schedule if won and best else VENDOR, ours_us=us(best.us if best else None),
+        vendor_us=us(vendors.get(quickest)),
+        algorithm="" if won else dict(outcome.algorithms).get(f"{quickest}_{layout}", ""),
+    )  # fmt: skip
+
+
+def line_of(outcome: Outcome) -> str:
+    """Returns one shape's result in a line."""
+    best, p = outcome.best(), outcome.product
     failed = sum(bool(r.failed) for r in outcome.rows)
-    against = [f"{name} {row[name]}" for name in ("torch_us", "cublaslt_tuned_us") if row[name]]
+    against = [f"{n} {us(t)}" for n in ("torch", "cublaslt_tuned") if (t := outcome.baseline(n)) is not None]
     tail = f"; {failed} of {len(outcome.rows)} failed" if failed else ""
-    sizes, ours = " x ".join(row[axis] for axis in "mnk"), row["ours_us"] or "none"
-    return f"{sizes}: {ours} us, {', '.join(against)}; {row['plan']}{tail}"
+    ours, plan = us(best.us if best else None) or "none", f"{best.layout} {best.schedule}" if best else ""
+    return f"{p.m} x {p.n} x {p.k}: {ours} us, {', '.join(against)}; {plan}{tail}"
 
 
-def _rows(file: Path) -> list[dict[str, str]]:
+# ------------------------------------------------------------------------------ files
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    """Returns the whole lines of a file; one that a killed run left half written is as good as none."""
     if not file.is_file():
         return []
     with file.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    # A line that a killed run left half written is as good as none.
-    return [row for row in rows if row.get("confirmed") is not None]
+    return [row for row in rows if None not in row.values()]
 
 
 def _shape(row: dict[str, str]) -> Shape:
     return int(row["m"]), int(row["n"]), int(row["k"])
 
 
-def _left(grid: Grid, file: Path) -> list[Shape]:
-    rows = _rows(file)
-    if file.is_file():  # without the half-written line, so that the next one begins a line of its own
-        _write(file, rows)
+def left(grid: Grid, file: Path, columns: Sequence[str]) -> list[Shape]:
+    """Returns the shapes that a file has not yet; a half-written end is taken off the file."""
+    rows = rows_of(file)
+    if file.is_file():
+        _write(file, columns, rows)
     known = {_shape(row) for row in rows}
     return [shape for shape in grid.shapes if shape not in known]
 
 
-def _write(file: Path, rows: list[dict[str, str]]) -> None:
+def _write(file: Path, columns: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
     waiting = file.with_suffix(".new")
     with waiting.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS)
+        writer = csv.DictWriter(stream, columns)
         writer.writeheader()
         writer.writerows(rows)
     waiting.rename(file)
 
 
-def _append(file: Path, row: dict[str, str]) -> None:
+def append(file: Path, columns: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
+    """Adds rows to a file, which is made where it is not there."""
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.is_file():
-        _write(file, [])
+        _write(file, columns, [])
     with file.open("a", newline="") as stream:
-        csv.DictWriter(stream, COLUMNS).writerow(row)
+        csv.DictWriter(stream, columns).writerows(rows)
+
+
+def keep_rows(file: Path, rows: Iterable[Row]) -> None:
+    """Puts rows into a tuned table in place of those of the same products."""
+    known = {(r.device, r.dtype, r.layout, r.m, r.n, r.k): r for r in (*read_rows(file), *rows)}
+    write_rows(file, known.values())
+
+
+def _told_of_rest(file: Path, grid: Grid, columns: Sequence[str], tell: Told) -> Path:
+    if rest := len(left(grid, file, columns)):
+        tell(f"{rest} shapes are left for a further call")
+    return file

@@ -19,6 +19,7 @@ WORKER = "kernelwright.judge.device.products.worker"
 START_S = 180.0
 PRODUCT_S = 45.0
 ROUNDS = 7
+TUNING = ("torch", "cublaslt")
 MOST_DEATHS = 6
 """Of workers for one product, each of which takes a schedule out of the race."""
 
@@ -44,10 +45,12 @@ class Outcome:
     rows: tuple[Row, ...]
     baselines: tuple[tuple[str, float], ...]
     """Microseconds by name: torch_kn, torch_nk, cublaslt_first_kn ... cublaslt_tuned_nk."""
+    algorithms: tuple[tuple[str, str], ...] = ()
+    """By the same names, cuBLASLt's algorithms as a tuned table keeps them."""
 
-    def best(self) -> Row | None:
-        """Returns the fastest schedule that was right."""
-        timed = [row for row in self.rows if row.us is not None]
+    def best(self, layout: str = "") -> Row | None:
+        """Returns the fastest schedule that was right, of one layout or of both."""
+        timed = [row for row in self.rows if row.us is not None and row.layout.startswith(layout)]
         return min(timed, key=lambda row: row.us or 0.0) if timed else None
 
     def baseline(self, prefix: str) -> float | None:
@@ -96,17 +99,28 @@ class Measuring:
         points: Sequence[tuple[Point, Binary]],
         *,
         rounds: int = ROUNDS,
-        library: bool = True,
+        baselines: Sequence[str] = TUNING,
+        foreign: str = "",
         told: Callable[[str], None] = lambda doing: None,
     ) -> Outcome:
-        """Returns what became of every point of one product (their layouts may differ) and of the baselines."""
+        """Returns what became of every point of one product (their layouts may differ) and of the baselines.
+
+        Args:
+            product: what is multiplied.
+            points: schedules with their binaries.
+            rounds: of interleaved replays.
+            baselines: what else takes part: torch, cublas, cublaslt, exhaustive, compiled.
+            foreign: a folder of other people's kernels, empty for none.
+            told: called with what is being done.
+        """
         rows = [
             Row(layout=p.product.layout, schedule=spell(p.schedule), failed=b.fault) for p, b in points if not b.path
         ]
         left = [(str(p.product.layout), spell(p.schedule), b.path) for p, b in points if b.path]
         for _ in range(MOST_DEATHS):
             try:
-                answer = self._ask(product, left, rounds, library, told)
+                more = {"rounds": rounds, "baselines": tuple(baselines), "foreign": foreign}
+                answer = self._ask(product, left, more, told)
             except KernelwrightError as death:
                 self.close()
                 guilty = [point for point in left if f"{point[0]} {point[1]}" == self._doing]
@@ -117,25 +131,28 @@ class Measuring:
                 left = [point for point in left if point not in guilty]
                 continue
             rows += [_row(found) for found in answer["points"]]
-            return Outcome(product=product, rows=tuple(rows), baselines=tuple(answer["baselines"].items()))
+            return Outcome(
+                product=product, rows=tuple(rows), baselines=tuple(answer["baselines"].items()),
+                algorithms=tuple(answer.get("algorithms", {}).items()),
+            )  # fmt: skip
         return Outcome(product=product, rows=(*rows, *(_lost(p, "too many faults before") for p in left)), baselines=())
 
     def _ask(
         self,
         product: Product,
         left: list[tuple[str, str, str]],
-        rounds: int,
-        library: bool,
+        more: dict[str, Any],
         told: Callable[[str], None],
     ) -> dict[str, Any]:
         def on_event(event: Any) -> None:
-            self._doing = str(event[1])
-            told(self._doing)
+            if event[0] == "doing":
+                self._doing = str(event[1])
+            told(str(event[1]))
 
         self._doing = ""
         answer = self._open().request(
             "measure", deadline_s=self._deadline_s, on_event=on_event, product=asdict(product), points=tuple(left),
-            rounds=rounds, library=library,
+            **more,
         )  # fmt: skip
         if not isinstance(answer, dict):
             raise WorkerDied("a measuring worker answered with something else")

@@ -1,8 +1,7 @@
 // What all matrix-product kernels share: the end of a sum, partial sums, and the order of tiles.
 //
 // The constants in capitals are printed before this file (print.py): Element, KW_FLOAT16, ALPHA, BETA, HAS_C, HAS_BIAS,
-// ACTIVATION, SPLITS, PARTS, GROUP, ALONG_N,
-// N_STEP, EARLY.
+// PAIR, ACTIVATION, SPLITS, PARTS, GROUP, ALONG_N, CURVE, N_STEP, EARLY.
 #pragma once
 
 using kernelwright::shared_address;
@@ -51,6 +50,7 @@ KW_DEVICE size_t place_of(const Sizes& s, int batch, int m, int n) {
 
 // What the output is for a finished sum; outside the matrix the sum itself.
 KW_DEVICE float finished(float sum, const Sizes& s, const Ends& ends, int batch, int m, int n) {
+  if constexpr (PAIR) return sum;  // `paired` has finished it
   float x = ALPHA * sum;
   if constexpr (HAS_C || HAS_BIAS) {
     if (m < s.m && n < s.n) {
@@ -60,6 +60,9 @@ KW_DEVICE float finished(float sum, const Sizes& s, const Ends& ends, int batch,
   }
   return activated(x);
 }
+
+// What the output is for the sums of a gate and of its partner.
+KW_DEVICE float paired(float gate, float partner) { return activated(ALPHA * gate) * (ALPHA * partner); }
 
 // Stores the sums of (m, n) and (m, n + 1); n is even. N_STEP divides the number of columns.
 KW_DEVICE void store2(float x, float y, const Sizes& s, const Ends& ends, int batch, int part, int m, int n) {
@@ -139,11 +142,33 @@ KW_DEVICE void add_and_store(const float* slabs, int rank, int thread, const Siz
 }
 
 // The order of tiles: bands of GROUP tiles side by side, along the other direction, so that neighbours share operands
-// in the second-level cache. A permutation of the grid for every GROUP.
+// in the second-level cache. CURVE: every other band backwards, and whole squares of a band, whose side is a power of
+// two, in Hilbert's order, so that what is multiplied at once is a compact piece. A permutation of the grid for all.
+KW_DEVICE void hilbert(int index, int& x, int& y) {
+  x = y = 0;
+#pragma unroll
+  for (int side = 1; side < GROUP; side *= 2, index /= 4) {
+    const int right = index / 2 & 1, up = (index ^ right) & 1;
+    if (!up) {
+      if (right) x = side - 1 - x, y = side - 1 - y;
+      const int old = x;
+      x = y, y = old;
+    }
+    x += side * right, y += side * up;
+  }
+}
 KW_DEVICE void place_tile(int index, int tiles_m, int tiles_n, int& m, int& n) {
   const int across = ALONG_N ? tiles_n : tiles_m, along = ALONG_N ? tiles_m : tiles_n;
   const int first = index / (GROUP * along) * GROUP, width = smaller(GROUP, across - first);
-  const int rest = index - first * along, a = first + rest % width, b = rest / width;
+  const int rest = index - first * along;
+  int a = rest % width, b = rest / width;
+  if constexpr (CURVE) {
+    constexpr int SQUARE = GROUP * GROUP;
+    if (width == GROUP && (rest / SQUARE + 1) * GROUP <= along)
+      hilbert(rest % SQUARE, b, a), b += rest / SQUARE * GROUP;
+    if (first / GROUP % 2) b = along - 1 - b;
+  }
+  a += first;
   m = ALONG_N ? b : a, n = ALONG_N ? a : b;
 }
 

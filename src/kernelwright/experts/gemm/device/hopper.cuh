@@ -7,6 +7,7 @@
 // sums = X Y^T, where X gives wgmma's 64-row side. Plain: X = A (rows m), Y = B (rows n). SWAP: X = B (rows n), Y = A
 // (rows m), for few rows m; the output is then written transposed.
 #pragma once
+#include "tail.cuh"
 
 constexpr int BK = 64;                       // 128 bytes of a row: one swizzle line
 constexpr int WARPGROUP = 128;
@@ -34,6 +35,7 @@ constexpr uint64_t STEP_K = ALONG_K ? 2 : 16 * 128 / 16;
 
 struct Work {
   int m, n, batch, part, begin, end;  // tile numbers, and blocks of k
+  int slot = 0, workers = int(gridDim.x) / CLUSTER;  // of TAIL: the tile's place behind the whole waves; clusters
 };
 
 // The piece of work number `index` of this cluster; false behind the last.
@@ -41,7 +43,12 @@ KW_DEVICE bool work_at(int index, int rank, const Sizes& s, Work& work) {
   constexpr int ACROSS_M = SWAP ? CLUSTER_N : CLUSTER_M, ACROSS_N = SWAP ? CLUSTER_M : CLUSTER_N;
   const int tiles_m = ceil_div(s.m, TILE_M * ACROSS_M), tiles_n = ceil_div(s.n, TILE_N * ACROSS_N);
   const int tiles = tiles_m * tiles_n;
-  if (index >= tiles * PARTS * s.batch) return false;
+  int tail = -1;
+  if constexpr (TAIL > 1) {
+    if (!tail_work(index, tiles * s.batch, work.workers, tail)) return false;
+  } else {
+    if (index >= tiles * PARTS * s.batch) return false;
+  }
   int m, n;
   place_tile(index % tiles, tiles_m, tiles_n, m, n);
   const int x = rank % CLUSTER_M, y = rank / CLUSTER_M;
@@ -51,6 +58,13 @@ KW_DEVICE bool work_at(int index, int rank, const Sizes& s, Work& work) {
   const int share = SPLITS > 1 ? work.part * SPLITS + rank : work.part, blocks = ceil_div(s.k, BK);
   if constexpr (SPLITS > 1) work.m = m, work.n = n;
   work.begin = blocks * share / (SPLITS * PARTS), work.end = blocks * (share + 1) / (SPLITS * PARTS);
+  if constexpr (TAIL > 1) {
+    work.part = tail, work.batch = other, work.begin = 0, work.end = blocks;
+    if (tail >= 0) {
+      work.begin = blocks * tail / TAIL, work.end = blocks * (tail + 1) / TAIL;
+      work.slot = index - whole_waves(tiles * s.batch, work.workers);
+    }
+  }
   return true;
 }
 
@@ -239,6 +253,42 @@ KW_DEVICE void keep_sums(const float (&sums)[BLOCKS][BN / 2], float* slab, int r
       }
 }
 
+KW_DEVICE int tiles_of_all(const Sizes& s) {
+  constexpr int ACROSS_M = SWAP ? CLUSTER_N : CLUSTER_M, ACROSS_N = SWAP ? CLUSTER_M : CLUSTER_N;
+  return ceil_div(s.m, TILE_M * ACROSS_M) * ceil_div(s.n, TILE_N * ACROSS_N) * s.batch;
+}
+KW_DEVICE void keep_share(const float (&sums)[BLOCKS][BN / 2], const Sizes& s, const Ends& ends, const Work& work, int row,
+                          int rank, int thread) {
+  const int all = tiles_of_all(s), rest = all - whole_waves(all, work.workers);
+  float* to = tail_place(ends, rest, CLUSTER, work.part, work.slot, rank);
+#pragma unroll
+  for (int i = 0; i < BLOCKS; ++i)
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int x = row + i * 64 + thread / 32 * 16 + thread % 32 / 4 + h * 8, y = j * 8 + thread % 4 * 2;
+        *reinterpret_cast<float2*>(to + x * BN + y) = make_float2(sums[i][4 * j + 2 * h], sums[i][4 * j + 2 * h + 1]);
+      }
+}
+// A kernel of its own that adds up the shares of the last tiles, four columns a thread.
+KW_DEVICE void add_tail(const Sizes& s, const Ends& ends, int workers) {
+  const int all = tiles_of_all(s), rest = all - whole_waves(all, workers);
+  const int quad = int(blockIdx.x * blockDim.x + threadIdx.x), tile = quad / (BM * BN / 4);
+  if (tile >= rest * CLUSTER) return;
+  const int local = quad % (BM * BN / 4) * 4, rank = tile % CLUSTER, slot = tile / CLUSTER;
+  Work work;
+  work.workers = workers;
+  if (!work_at(all - rest + slot, rank, s, work)) return;
+  float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
+#pragma unroll
+  for (int share = 0; share < TAIL; ++share) {
+    const float4 x = *reinterpret_cast<const float4*>(tail_place(ends, rest, CLUSTER, share, slot, rank) + local);
+    sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
+  }
+  store4(sum, s, ends, work.batch, 0, work.m * TILE_M + local / BN, work.n * TILE_N + local % BN);
+}
+
 KW_DEVICE void consume(const Places& at, unsigned char* shared, const CUtensorMap* out, const Sizes& s, const Ends& ends,
                        int rank, int group, int thread) {
   const int lane = thread % 32, row = PINGPONG ? 0 : group * ROWS;
@@ -263,6 +313,12 @@ KW_DEVICE void consume(const Places& at, unsigned char* shared, const CUtensorMa
       kernelwright::barrier_arrive(at.order + (1 - group) * 8);
       Work between;
       if (work_at(index + step, rank, s, between)) ring.skip(between.end - between.begin);
+    }
+    if constexpr (TAIL > 1) {
+      if (work.part >= 0) {
+        keep_share(sums, s, ends, work, row, rank, thread);
+        continue;
+      }
     }
     if constexpr (SPLITS > 1) {
       kernelwright::meet(5, CONSUMERS * WARPGROUP);

@@ -8,7 +8,9 @@ over slots of twice the second-level cache, contenders in turn, medians.
 
 from __future__ import annotations
 
+import functools
 import statistics
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +21,14 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.experts.gemm import Product, candidate, parse
 from kernelwright.judge.device.cuda_executor import CudaExecutor
 from kernelwright.judge.device.executor import BoundPlan, Loaded, Replay
-from kernelwright.judge.device.products.cublaslt import CublasLt, LtProduct
+from kernelwright.judge.device.products.cublaslt import Algorithm, CublasLt, LtProduct
 from kernelwright.types import Candidate, Failure, replace
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 LAYOUTS = ("kn", "nk")
 ERROR_FACTOR = 1.5
 ERROR_FLOOR = 1e-5
+EXACT = -1
 GUARD = 4096
 """Elements on both sides of an output that must stay as they are."""
 WAIT_S = 5.0
@@ -35,6 +38,7 @@ GRAPH_US = 2000.0
 """About how long one graph should take: its launch is then a small part."""
 MOST_CALLS, LEAST_CALLS = 60, 2
 PICKING_REPLAYS = 3
+SCREENED = 8
 
 
 @dataclass
@@ -66,6 +70,17 @@ class Bench:
         self.exact = self._slot(whole=True)
         self.slots = [self._slot(whole=False) for _ in range(max(2, min(MOST_SLOTS, wanted, room)))]
         self._truth: dict[int, torch.Tensor] = {}
+
+    def at(self, number: int) -> Slot:
+        """Returns a slot by its number; `EXACT` is the one with whole numbers."""
+        return self.exact if number == EXACT else self.slots[number]
+
+    def right(self, contender: Contender) -> bool:
+        """Returns whether a contender's product of whole numbers is exact: libraries have dropped ends of k."""
+        self.poison(self.exact)
+        contender.issue(EXACT)
+        self.executor.wait(deadline_s=WAIT_S, during=contender.name)
+        return bool((self.exact.out == self.truth(self.exact).to(self.dtype)).all())
 
     def _draw(self, *shape: int, whole: bool) -> torch.Tensor:
         if whole:  # sums of k products stay far below what the output holds exactly
@@ -137,6 +152,8 @@ class Contender:
     keep: object = None
     replay: Replay | None = None
     calls: int = 0
+    text: str = ""
+    """A library's algorithm, as a tuned table keeps it."""
 
 
 class Ours:
@@ -183,7 +200,7 @@ def torch_contender(bench: Bench, layout: str) -> Contender:
     p = bench.product
 
     def issue(number: int) -> None:
-        slot = bench.slots[number]
+        slot = bench.at(number)
         b = slot.kn if layout == "kn" else slot.nk.transpose(1, 2)
         if p.batch == 1:
             torch.mm(slot.a[0], b[0], out=slot.out[0])
@@ -198,20 +215,21 @@ def torch_contender(bench: Bench, layout: str) -> Contender:
     return Contender(f"torch_{layout}", issue)
 
 
-def lt_contenders(bench: Bench, lt: CublasLt, layout: str) -> list[Contender]:
-    """Returns every algorithm of cuBLASLt's heuristic, its favourite first."""
+def lt_contenders(bench: Bench, lt: CublasLt, layout: str, *, sweep: int = 0) -> list[Contender]:
+    """Returns every algorithm of cuBLASLt's heuristic, its favourite first; or up to `sweep` of all configurations."""
     p = bench.product
     made: LtProduct = lt.product(p.m, p.n, p.k, b_is_kn=layout == "kn", dtype=bench.dtype)
     stream = int(bench.executor.stream.cuda_stream)
 
-    def issue_of(algorithm: object) -> Callable[[int], None]:
+    def issue_of(algorithm: Algorithm) -> Callable[[int], None]:
         def issue(number: int) -> None:
-            slot = bench.slots[number]
-            made.issue(algorithm, slot.a, slot.b(layout), slot.out, stream)  # type: ignore[arg-type]
+            slot = bench.at(number)
+            made.issue(algorithm, slot.a, slot.b(layout), slot.out, stream)
 
         return issue
 
-    return [Contender(f"cublaslt_{layout}", issue_of(found), keep=made) for found in made.algorithms()]
+    every = made.every_algorithm(sweep) if sweep else made.algorithms()
+    return [Contender(f"cublaslt_{layout}", issue_of(found), keep=made, text=found.text()) for found in every]
 
 
 def capture(bench: Bench, contender: Contender) -> None:
@@ -240,19 +258,34 @@ def time_us(bench: Bench, contender: Contender) -> float:
 
 
 def fastest(bench: Bench, contenders: list[Contender]) -> Contender:
-    """Returns the quickest of a library's algorithms by a few replays each; those that it refuses are left out."""
-    best: tuple[float, Contender] | None = None
-    for contender in contenders:
+    """Returns the quickest right one of a library's algorithms by a few replays each; refused ones are left out."""
+    timed: list[tuple[float, int]] = []
+    for number, contender in enumerate(contenders):
         try:
             capture(bench, contender)
         except KernelwrightError:
             continue
-        median = statistics.median(time_us(bench, contender) for _ in range(PICKING_REPLAYS))
-        if best is None or median < best[0]:
-            best = (median, contender)
-    if best is None:
-        raise KernelwrightError("cuBLASLt offers no algorithm for this product")
-    return best[1]
+        timed.append((statistics.median(time_us(bench, contender) for _ in range(PICKING_REPLAYS)), number))
+    for _, number in sorted(timed):
+        if bench.right(contenders[number]):
+            return contenders[number]
+    raise KernelwrightError("cuBLASLt offers no algorithm that is right for this product")
+
+
+def screened(bench: Bench, contenders: list[Contender], *, until_s: float, keep: int = SCREENED) -> list[Contender]:
+    """Returns the quickest by two single calls each, for sweeps of many hundred; none begins after `until_s`."""
+    begun, timed = time.monotonic(), list[tuple[float, int]]()
+    for number, contender in enumerate(contenders):
+        if time.monotonic() - begun > until_s:
+            break
+        try:
+            contender.issue(0)
+            work = functools.partial(contender.issue, number % len(bench.slots))
+            spans = [bench.executor.timed(work, deadline_s=WAIT_S, during=contender.name).device_us for _ in range(2)]
+        except KernelwrightError:
+            continue
+        timed.append((min(spans), number))
+    return [contenders[number] for _, number in sorted(timed)[:keep]]
 
 
 def interleaved(bench: Bench, contenders: list[Contender], rounds: int) -> dict[str, list[float]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,22 @@ from kernelwright.judge.device.products.measure import (
     fastest,
     interleaved,
     lt_contenders,
+    screened,
     torch_contender,
     unload,
 )
+from kernelwright.judge.device.products.others import Cublas, compiled_contender, foreign_contenders
 from kernelwright.process import Emit, serve
+
+TUNING = ("torch", "cublaslt")
+"""Beside what schedules are measured while they are chosen."""
+BASELINES = ("torch", "cublas", "cublaslt", "exhaustive", "compiled")
+SWEPT, SWEEP_S = 1500, 0.4
+"""Configurations of cuBLASLt for each layout, and seconds after which no further one is tried."""
 
 _device: list[CudaExecutor] = []
 _lt: list[CublasLt] = []
+_gemm_ex: list[Cublas] = []
 
 
 def describe(emit: Emit) -> dict[str, Any]:
@@ -55,7 +64,8 @@ def measure(
     product: Mapping[str, Any],
     points: Sequence[Sequence[str]],
     rounds: int,
-    library: bool = True,
+    baselines: Sequence[str] = TUNING,
+    foreign: str = "",
 ) -> dict[str, Any]:
     """Checks and times schedules of one product beside torch and cuBLASLt.
 
@@ -64,15 +74,16 @@ def measure(
         product: fields of a `Product`; its layout is ignored.
         points: (layout, spelled schedule, path of its cubin) of each.
         rounds: of replays of every contender.
-        library: whether cuBLASLt takes part.
+        baselines: of `BASELINES`; those of a product with an epilogue are torch alone.
+        foreign: a folder of other people's kernels (others.py), empty for none.
     """
     executor = _executor()
     gc.collect()
     torch.cuda.empty_cache()
     bench = Bench(executor, Product(**dict(product)))
-    baselines = _baselines(emit, bench, library=library)
+    beside = _baselines(emit, bench, baselines, foreign)
     allowed = _torch_error(bench)
-    found, contenders, kept = [], list(baselines), list[Ours]()
+    found, contenders, kept = [], list(beside), list[Ours]()
     for layout, spelled, path in points:
         emit(("doing", f"{layout} {spelled}"))
         row: dict[str, Any] = {"layout": layout, "schedule": spelled}
@@ -103,29 +114,89 @@ def measure(
             row |= {"us": medians[name], "least_us": min(times[name])}
     for ours in kept:
         unload(ours)
-    named = {c.name: medians[c.name] for c in baselines}
-    return {"points": tuple(found), "baselines": named, "torch_error": allowed, "slots": len(bench.slots)}
+    return {
+        "points": tuple(found), "baselines": {c.name: medians[c.name] for c in beside}, "torch_error": allowed,
+        "algorithms": {c.name: c.text for c in beside if c.text}, "slots": len(bench.slots),
+    }  # fmt: skip
 
 
-def _baselines(emit: Emit, bench: Bench, *, library: bool) -> list[Contender]:
-    made = [torch_contender(bench, layout) for layout in LAYOUTS]
-    for contender in made:
-        emit(("doing", contender.name))
-        capture(bench, contender)
+def _baselines(emit: Emit, bench: Bench, wanted: Sequence[str], foreign: str) -> list[Contender]:
     p = bench.product
-    plain = p.batch == 1 and p.alpha == 1.0 and not p.beta and not p.bias and p.activation == "none"
-    if library and plain:
-        if not _lt:
-            _lt.append(CublasLt(bench.executor.device))
-        for layout in LAYOUTS:
-            emit(("doing", f"cublaslt_{layout}"))
-            every = lt_contenders(bench, _lt[0], layout)
-            first, best = every[0], fastest(bench, every)
-            made.append(Contender(f"cublaslt_tuned_{layout}", best.issue, best.keep, best.replay, best.calls))
-            if first.replay is None:
-                capture(bench, first)
-            made.append(Contender(f"cublaslt_first_{layout}", first.issue, first.keep, first.replay, first.calls))
+    plain = p.batch == 1 and p.alpha == 1.0 and not p.beta and not p.bias and p.activation == "none" and not p.pair
+    made = []
+    for layout in LAYOUTS:
+        for name in wanted if plain else ("torch",):
+            emit(("doing", f"{name}_{layout}"))
+            try:
+                made += _KINDS[name](bench, layout)
+            except DeviceFault:
+                raise
+            except KernelwrightError as error:  # what is missing has no column; torch itself must be there
+                if name == "torch":
+                    raise
+                emit(("missing", f"{name}_{layout}: {error}"))
+    if foreign and plain:
+        made += _foreign(emit, bench, Path(foreign))
     return made
+
+
+def _captured(bench: Bench, contender: Contender) -> list[Contender]:
+    capture(bench, contender)
+    return [contender]
+
+
+def _named(name: str, found: Contender) -> Contender:
+    return Contender(name, found.issue, found.keep, found.replay, found.calls, found.text)
+
+
+def _torch(bench: Bench, layout: str) -> list[Contender]:
+    return _captured(bench, torch_contender(bench, layout))
+
+
+def _cublas(bench: Bench, layout: str) -> list[Contender]:
+    if not _gemm_ex:
+        _gemm_ex.append(Cublas(bench.executor.device, int(bench.executor.stream.cuda_stream)))
+    return _captured(bench, _gemm_ex[0].contender(bench, layout))
+
+
+def _heuristic(bench: Bench, layout: str) -> list[Contender]:
+    every = lt_contenders(bench, _library(bench), layout)
+    best = fastest(bench, every)
+    if every[0].replay is None:
+        capture(bench, every[0])
+    return [_named(f"cublaslt_tuned_{layout}", best), _named(f"cublaslt_first_{layout}", every[0])]
+
+
+def _exhaustive(bench: Bench, layout: str) -> list[Contender]:
+    every = lt_contenders(bench, _library(bench), layout, sweep=SWEPT)
+    best = fastest(bench, screened(bench, every, until_s=SWEEP_S))
+    return [_named(f"cublaslt_exhaustive_{layout}", best)]
+
+
+def _compiled(bench: Bench, layout: str) -> list[Contender]:
+    return _captured(bench, compiled_contender(bench, layout))
+
+
+def _foreign(emit: Emit, bench: Bench, folder: Path) -> list[Contender]:
+    made = []
+    for contender in foreign_contenders(bench, folder):
+        emit(("doing", contender.name))
+        if bench.right(contender):
+            made += _captured(bench, contender)
+        else:
+            emit(("missing", f"{contender.name} is wrong on whole numbers"))
+    return made
+
+
+def _library(bench: Bench) -> CublasLt:
+    if not _lt:
+        _lt.append(CublasLt(bench.executor.device))
+    return _lt[0]
+
+
+_KINDS: Mapping[str, Callable[[Bench, str], list[Contender]]] = {
+    "torch": _torch, "cublas": _cublas, "cublaslt": _heuristic, "exhaustive": _exhaustive, "compiled": _compiled,
+}  # fmt: skip
 
 
 def _torch_error(bench: Bench) -> float:

@@ -37,7 +37,7 @@ static dim3 blockDim, gridDim;
 
 namespace kernelwright_cluster {
 
-constexpr int kMostBlocks = 8, kGuard = 4096;
+constexpr int kMostBlocks = 16, kGuard = 4096;
 constexpr uint32_t kFirstAddress = 1024;  // of a block's own window
 constexpr size_t kStack = 1 << 16;
 
@@ -68,6 +68,8 @@ struct Thread {
   bool (*ready)(void*);
   void* argument;
   Groups copies, stores, products;
+  bool arrived;  // at the cluster's barrier, and has not waited yet
+  uint32_t cluster_turn;
 };
 struct Warp {
   int arrived;
@@ -258,7 +260,7 @@ inline void exchange(const T& given, F use) {
 inline void place(int thread) {
   now_running = thread;
   threadIdx = {unsigned(thread % block_threads), 0, 0};
-  blockIdx = {cluster_first.x + unsigned(thread / block_threads), 0, 0};
+  blockIdx = {cluster_first.x + unsigned(thread / block_threads), cluster_first.y, cluster_first.z};
 }
 inline void start() {
   kernel_body();
@@ -335,19 +337,20 @@ inline void run_cluster() {
   check_guards();
 }
 
-// Runs a grid of clusters along x, one after another; returns what went wrong, empty where nothing did.
-inline std::string launch(unsigned grid, unsigned block, unsigned cluster, unsigned shared, unsigned seed,
+// Runs a grid of clusters, which lie along x, one after another; returns what went wrong, empty where nothing did.
+inline std::string launch(dim3 grid, unsigned block, unsigned cluster, unsigned shared, unsigned seed,
                           std::function<void()> body) {
   failure.clear();
   kernel_body = std::move(body);
-  gridDim = dim3(grid), blockDim = dim3(block);
+  gridDim = grid, blockDim = dim3(block);
   block_threads = int(block), cluster_blocks = int(cluster), shared_bytes = shared;
   random_word = 0x9e3779b9u * (seed + 1) | 1;
   copy_mode = Mode(seed % 3), product_mode = seed % 3 == 0 ? kLate : seed % 3 == 1 ? kEarly : kRandom;
-  if (grid % cluster) return "a grid that its cluster does not divide";
-  const unsigned clusters = grid / cluster;
+  if (grid.x % cluster) return "a grid that its cluster does not divide";
+  const unsigned across = grid.x / cluster, clusters = across * grid.y * grid.z;
   for (unsigned n = 0; n < clusters && failure.empty(); ++n) {
-    cluster_first = {(seed % 2 ? clusters - 1 - n : n) * cluster, 0, 0};
+    const unsigned at = seed % 2 ? clusters - 1 - n : n;
+    cluster_first = {at % across * cluster, at / across % grid.y, at / across / grid.y};
     run_cluster();
   }
   return failure;

@@ -123,13 +123,30 @@ inline void registers_down() { static_assert(registers % 8 == 0 && registers >= 
 
 // ---- clusters and grids
 inline uint32_t cluster_rank() { return uint32_t(kc::my_block()); }
-inline void cluster_meet() {
-  const uint32_t turn = kc::cluster_turn;
-  if (++kc::met == kc::block_threads * kc::cluster_blocks) {
-    kc::met = 0, ++kc::cluster_turn;
-    return;
-  }
-  kc::wait_until([turn] { return kc::cluster_turn != turn; });
+inline void cluster_arrive_relaxed() {
+  if (kc::me().arrived) kc::fail("a thread arrives twice before it waits for its cluster");
+  kc::me().arrived = true, kc::me().cluster_turn = kc::cluster_turn;
+  if (++kc::met == kc::block_threads * kc::cluster_blocks) kc::met = 0, ++kc::cluster_turn;
+}
+inline void cluster_wait() {
+  if (!kc::me().arrived) kc::fail("a thread waits for its cluster before it arrives");
+  kc::wait_until([turn = kc::me().cluster_turn] { return kc::cluster_turn != turn; });
+  kc::me().arrived = false;
+}
+inline void cluster_meet() { cluster_arrive_relaxed(), cluster_wait(); }
+inline void cluster_send(float4 x, uint32_t to, uint32_t barrier, uint32_t rank) {
+  if (to % 16) kc::fail("a store of 16 bytes that is not aligned");
+  if (kc::me().arrived) kc::fail("a thread sends to a block that may not have begun: it has not waited for its cluster");
+  kc::Action* action = kc::later([=] {
+    std::memcpy(kc::at(int(rank), to, 16), &x, 16);
+    kc::Barrier& b = kc::barrier(int(rank), barrier);
+    b.bytes -= 16;
+    kc::settle(b);
+  });
+  if (kc::early(kc::copy_mode))
+    kc::perform(action);
+  else
+    kc::landing.push_back(action);
 }
 inline float4 cluster_load(uint32_t at, uint32_t rank) {
   if (at % 16) kc::fail("a load of 16 bytes that is not aligned");
