@@ -16,8 +16,8 @@ from kernelwright.commands.options import Seconds
 from kernelwright.errors import UserError
 from kernelwright.llm.prices import FREE, Price, parsed_prices, price_of
 from kernelwright.llm.prompts import GUIDED
-from kernelwright.run.authoring import Authors, Budget
-from kernelwright.run.authoring.writing import MAX_TOKENS, Writing
+from kernelwright.run.models import Authors, Budget
+from kernelwright.run.models.writing import MAX_TOKENS, Writing
 
 USUAL_USD = 5.0
 """What models that cost money may cost where the user does not say."""
