@@ -31,7 +31,7 @@ from kernelwright.types import (
 
 if TYPE_CHECKING:
     from kernelwright.api import judge_kernel, optimize
-    from kernelwright.authoring import fuse, kernel
+    from kernelwright.authoring import fuse, kernel, optimize_model
     from kernelwright.deploy import accelerate, explain, load
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "kernel",
     "load",
     "optimize",
+    "optimize_model",
 ]
 
 LATER = {
@@ -67,6 +68,7 @@ LATER = {
     "kernel": "authoring",
     "load": "deploy",
     "optimize": "api",
+    "optimize_model": "authoring",
 }
 """Names that are loaded on first use, by the module that has them."""
 
