@@ -1,9 +1,9 @@
 """Regions of a model that are worth a kernel of their own, cut out as sources that `kernelwright.optimize` takes.
 
 A cut is a connected group of operators that move more than they compute (element by element, reductions,
-normalisations, rearrangements), as large as it can be without a path that leaves it and comes back. Its text is a module
-over the same ATen operators, so that a kernel that is found for it stands in the model exactly where it was cut
-(regions.py). Parameters and buffers of the model are the module's own, and the judge draws them as such.
+normalisations, rearrangements), as large as it can be without a path that leaves it and comes back. Its text is a
+module over the same ATen operators, so that a kernel that is found for it stands in the model exactly where it was
+cut (regions.py). Parameters and buffers of the model are the module's own, and the judge draws them as such.
 **Covers**: traced models of fixed sizes; several results; views at either end, which are left to the model unless the
 group needs them. **Does not cover**: products, convolutions, attention, lookups and recurrences, which libraries have;
 what does not depend on the model's inputs, which is computed once.
@@ -22,37 +22,9 @@ import torch
 from kernelwright.deploy.tidying import is_view
 from kernelwright.reference_program import NAMES
 
-GATHERED = frozenset(
-    [
-        "batch_norm",
-        "layer_norm",
-        "group_norm",
-        "instance_norm",
-        "rms_norm",
-        "softmax",
-        "log_softmax",
-        "mean",
-        "sum",
-        "amax",
-        "amin",
-        "var",
-        "var_mean",
-        "cat",
-        "stack",
-        "to",
-        "contiguous",
-        "clone",
-        "softplus",
-        "logsumexp",
-        "linalg_vector_norm",
-        "cumsum",
-        "silu",
-        "gelu",
-        "mish",
-        "glu",
-        "where",
-    ]
-)
+_WORDS = """batch_norm layer_norm group_norm instance_norm rms_norm softmax log_softmax mean sum amax amin var var_mean
+cat stack to contiguous clone softplus logsumexp linalg_vector_norm cumsum silu gelu mish glu where"""
+GATHERED = frozenset(_WORDS.split())
 """Operators of a cut besides those that torch itself tags as element by element."""
 State = Mapping[torch.fx.Node, "tuple[str, str]"]
 """Which of a graph's inputs are parameters or buffers: role and name."""
@@ -152,7 +124,7 @@ def _is_light(node: torch.fx.Node) -> bool:
 
 
 def _trimmed(group: list[torch.fx.Node]) -> list[torch.fx.Node]:
-    """Returns a group without the views at its ends, but for those that make of whole memory what a kernel cannot take."""
+    """Returns a group without the views at its ends, but for those of whole memory that no kernel takes otherwise."""
     kept = list(group)
     while True:
         inside = set(kept)
@@ -269,7 +241,7 @@ def _draw(tensor: torch.Tensor) -> str:
         return f"torch.rand({shape}) < {min(0.9, max(0.1, round(float(tensor.double().mean()), 1)))}"
     if not dtype.is_floating_point:
         return f"torch.randint({int(tensor.min())}, {int(tensor.max()) + 1}, {shape}, dtype={dtype})"
-    kind = "rand" if float(tensor.min()) >= 0 else "randn"
+    kind = "rand" if float(tensor.min()) >= 0 and float(tensor.max()) > 0 else "randn"
     return f"torch.{kind}({shape}, dtype={dtype})"
 
 

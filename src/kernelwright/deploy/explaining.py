@@ -1,6 +1,7 @@
 """What kernels would do for a model, before anybody compiles it: regions, reasons, shares of time, expected gain.
 
-Times are the model's own operators one by one (eager, median of a few runs, on the given inputs), and each kernel
+Times are the model's own operators one by one (eager, on the given inputs, the least of a few runs: other work
+on the machine only adds), and each kernel
 alone in the same process; the expected gain is Amdahl's: one over what is left of the whole.
 **Covers**: every graph that torch.compile makes of the model. **Does not cover**: what Inductor would win by itself,
 the time between graphs, the backward pass.
@@ -8,7 +9,6 @@ the time between graphs, the backward pass.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from kernelwright.deploy.regions import Region, digest_of, regions_of
 from kernelwright.deploy.tidying import sizes_fixed
 from kernelwright.types import value
 
-RUNS = 5
+RUNS = 9
 SHOWN = 12
 """Operators without a kernel that are listed, those with the largest share first."""
 
@@ -207,11 +207,11 @@ def _times(module: torch.fx.GraphModule, given: Sequence[Any]) -> tuple[dict[tor
     with torch.no_grad():
         for _ in range(RUNS):
             timed.run(*[t.clone() for t in given])
-    return {node: statistics.median(spent) for node, spent in timed.times.items()}, dict(timed.env)
+    return {node: min(spent) for node, spent in timed.times.items()}, dict(timed.env)
 
 
 def _kernel_us(region: Region, values: dict[Any, Any]) -> float:
-    """Returns the median time of a region's operator on the values that flow into it."""
+    """Returns the least time of a region's operator on the values that flow into it."""
     operator, tensors = region.pattern.operator, [values[node].detach() for node in region.inputs]
     spent = []
     with torch.no_grad():
@@ -221,4 +221,4 @@ def _kernel_us(region: Region, values: dict[Any, Any]) -> float:
             if tensors and tensors[0].is_cuda:
                 torch.cuda.synchronize()
             spent.append(1e6 * (time.perf_counter() - begun))
-    return statistics.median(spent[2:])
+    return min(spent[2:])

@@ -47,6 +47,8 @@ class Compiled(NamedTuple):
     launch: Callable[..., Any]
     turn_off: Callable[[], None]
     launched: Callable[[], int]
+    join: Callable[[Any], None]
+    """Takes the `launch` of the same operator's kernel on another device."""
 
 
 def place() -> Path:
@@ -119,7 +121,7 @@ def compiled_cpu(
 
 
 def compiled_cuda(
-    kernel: BundledKernel, shadow: Shadow, *, ordinal: int, functions: Mapping[str, int],
+    kernel: BundledKernel, shadow: Shadow, *, ordinal: int, context: int, functions: Mapping[str, int],
     geometries: Sequence[tuple[int, ...]], build: bool,
 ) -> Compiled | None:  # fmt: skip
     """Returns a device kernel in the compiled launcher, None where that is not there or cannot do its plan.
@@ -128,6 +130,7 @@ def compiled_cuda(
         kernel: whose plan is kernels only, with fixed sizes and no tensor maps, or None is returned.
         shadow: which calls are to be checked.
         ordinal: the device.
+        context: the driver's handle of its primary context.
         functions: the driver's handles by symbol.
         geometries: of each step: grid, block, cluster, shared bytes, cooperative, programmatic.
         build: build the launcher where it is not there.
@@ -153,6 +156,8 @@ def compiled_cuda(
         "device": ordinal,
         "launch": address_of(driver.cuLaunchKernelEx),
         "current_stream": address_of(shim.aoti_torch_get_current_cuda_stream),
+        "set_context": address_of(driver.cuCtxSetCurrent),
+        "context": context,
         "steps": steps,
     }
     return Compiled(*extension.make(data))

@@ -215,7 +215,7 @@ def _all_contiguous(region: Region) -> bool:
 
 
 def _lies_alike(module: torch.fx.GraphModule, region: Region) -> bool:
-    """Whether the model's outputs can be computed, and lie as before, with a contiguous result in the region's place."""
+    """Whether the model's outputs can be had, and lie as before, with a contiguous result in the region's place."""
     try:
         return _layouts(module) == _layouts(replaced(module, [region]))
     except Exception:  # noqa: BLE001  (a view of what lies differently raises anything)

@@ -1,4 +1,4 @@
-"""Models as authors inside a run: briefs become prompts, prompts replies, replies candidates; all stored and within a budget.
+"""Models as authors inside a run: briefs become prompts, prompts replies, replies candidates, within a budget.
 
 Not here: which brief is due (search/authored), what a provider speaks (llm), and who judges (judge).
 """
