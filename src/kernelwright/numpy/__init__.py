@@ -34,6 +34,12 @@ def __getattr__(name: str) -> Any:
     return getattr(_all(), name)
 
 
+def submodule(name: str) -> Namespace:
+    """Returns linalg, random or fft of the library."""
+    found: Namespace = getattr(_all(), name)
+    return found
+
+
 def __dir__() -> list[str]:
     return sorted({*__all__, *dir(_all())})
 
