@@ -141,8 +141,8 @@ def page(rows: list[dict[str, Any]], device: str, small: bool) -> str:
         f"(benchmarks/networks.py), {datetime.now(UTC):%Y-%m-%d}. Command: `python benchmarks/models.py "
         f"{rows[0]['command']}`\n",
         "Times as fast end to end, with the interval that encloses the median of alternating rounds with 95 %; 1 "
-        "against torch.compile means that no kernel stayed. Right: outputs are as near to float64 as the tolerance rule asks, "
-        "with kernels (and by torch.compile alone).\n",
+        "against torch.compile means that no kernel stayed. Right: outputs are as near to "
+        "float64 as the tolerance rule asks, with kernels (and by torch.compile alone).\n",
         "| model | eager, us | regions | kernels found | kept in place | to eager | to torch.compile | right |",
         "|---|---|---|---|---|---|---|---|",
     ]

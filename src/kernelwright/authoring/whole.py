@@ -10,13 +10,14 @@ again, so that an interrupted call goes on where it was. The kernels are for the
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright import api, codec
-from kernelwright.codec import CodecError
+from kernelwright import api
 from kernelwright.deploy.export import export
 from kernelwright.errors import KernelwrightError
 from kernelwright.run.recollect import recollect
@@ -93,10 +94,9 @@ def optimize_model(
 
 def _done(folder: Path) -> RegionResult | None:
     try:
-        found = codec.loads((folder / DONE).read_text(encoding="utf-8"))
-    except (OSError, CodecError):
+        return RegionResult(**json.loads((folder / DONE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         return None
-    return found if isinstance(found, RegionResult) else None
 
 
 def _searched(cut: Cut, folder: Path, device: str, budget_s: float) -> RegionResult:
@@ -112,5 +112,5 @@ def _searched(cut: Cut, folder: Path, device: str, budget_s: float) -> RegionRes
     except KernelwrightError as error:
         answer, why = "refused", str(error)
     result = RegionResult(name=cut.name, calls=cut.calls, share=cut.share, answer=answer, why=why, bundle=bundle)
-    (folder / DONE).write_text(codec.dumps(result), encoding="utf-8")
+    (folder / DONE).write_text(json.dumps(asdict(result)), encoding="utf-8")
     return result

@@ -7,14 +7,15 @@ the machine was busy, so that `options={"measure": "again"}` exists.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
-from kernelwright import codec, environment
-from kernelwright.errors import KernelwrightError
+from kernelwright import environment
 from kernelwright.languages.hardware import cpu_identity
 from kernelwright.types import digest, value
 
@@ -59,10 +60,10 @@ def key_of(graph: str, names: Sequence[str], inputs: Sequence[torch.Tensor]) -> 
 def recall(key: str) -> Placed | None:
     """Returns a kept decision, None where there is none that can be read."""
     try:
-        found = codec.loads(_path(key).read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, KernelwrightError):
+        data = json.loads(_path(key).read_text(encoding="utf-8"))
+        return Placed(**data | {"names": tuple(data["names"])})
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if isinstance(found, Placed) else None
 
 
 def keep(key: str, placed: Placed) -> None:
@@ -71,7 +72,7 @@ def keep(key: str, placed: Placed) -> None:
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(codec.dumps(placed), encoding="utf-8")
+        unfinished.write_text(json.dumps(asdict(placed)), encoding="utf-8")
         os.replace(unfinished, path)
 
 
