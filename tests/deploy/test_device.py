@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.deploy.making import problem
+from tests.deploy.making import bundle, launcher_or_skip, problem
 
 import kernelwright
-from kernelwright.deploy import Shadow, device, launcher
+from kernelwright.deploy import Shadow, device, launcher, running
 from kernelwright.deploy.bundle import BundledKernel, read_bundle
 from kernelwright.deploy.envelope import envelope_of
 from kernelwright.deploy.export import export
@@ -217,3 +217,39 @@ def test_a_cubin_is_exported_and_loads_where_there_is_no_device(tmp_path: Path) 
     x, weight = torch.randn(8, 64), torch.randn(64)
     assert torch.equal(op(x, weight), torch.relu(x * weight))
     assert op.launched() == 0
+
+
+def test_one_launch_leads_to_the_kernel_of_each_device(tmp_path: Path) -> None:
+    launcher_or_skip()
+    one = bundle(tmp_path / "cpu")
+    op = kernelwright.load(one, launcher="compiled", shadow=Shadow(first=0, every=0))
+    (here, library), *rest = op._running._compiled.values()
+    assert library is not None
+    assert not rest
+    pretended = {
+        "inputs": (), "outputs": (), "spaces": (), "axes": (), "alignment": 256, "first": 0, "every": 0, "device": 1,
+        "launch": 0, "current_stream": 0, "set_context": 0, "context": 0, "steps": (),
+    }  # fmt: skip
+    far = launcher.Compiled(*launcher.module(build=False).make(pretended))
+    x, weight = torch.randn(8, 64), torch.randn(64)
+    assert far.launch(x, weight) is NotImplemented  # it has nothing for this device
+    far.join(here.launch)
+    assert torch.equal(far.launch(x, weight), torch.relu(x * weight))
+    assert (far.launched(), here.launched()) == (0, 1)
+    far.turn_off()
+    assert torch.equal(far.launch(x, weight), torch.relu(x * weight))  # each is turned off by itself
+    here.turn_off()
+    assert far.launch(x, weight) is NotImplemented
+    with pytest.raises(TypeError, match="only a launch"):
+        far.join(print)
+
+
+def test_nothing_is_loaded_while_a_graph_is_captured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = kernelwright.load(bundle(tmp_path / "cpu"), launcher="python", shadow=Shadow(first=0, every=0))
+    monkeypatch.setattr(running, "_is_capturing", lambda device: True)
+    x, weight = torch.randn(8, 64), torch.randn(64)
+    assert torch.equal(op(x, weight), torch.relu(x * weight))
+    assert (op.launched(), op.watch.reason) == (0, "")
+    monkeypatch.undo()
+    assert torch.equal(op(x, weight), torch.relu(x * weight))
+    assert op.launched() == 1

@@ -138,7 +138,7 @@ class Function:
         self, namespace: Namespace, name: str, theirs: Callable[..., Any] | None, plain: Callable[..., Any]
     ) -> None:
         self._namespace, self._name, self._theirs, self._plain = namespace, name, theirs, plain
-        functools.update_wrapper(self, theirs or plain, updated=())
+        functools.update_wrapper(self, plain, updated=())
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Returns what the library gives, and NumPy's answer where the library refuses."""
