@@ -54,6 +54,7 @@ def test_without_a_device_it_is_numpy() -> None:
     assert np.random.default_rng(1).random() == numpy.random.default_rng(1).random()
     assert np.fallbacks() == {}
     assert "linspace" in dir(np)
+    assert all(hasattr(np, name) for name in dir(np))
     with pytest.raises(AttributeError):
         _ = np.nothing_like_this
 
@@ -106,6 +107,9 @@ def test_ufuncs_keep_their_methods_and_facts(space: Namespace) -> None:
     assert isinstance(made, Array)
     assert made.tolist() == [4.0, 6.0]
     assert space.add.nin == 2
+    assert space.add == numpy.add
+    assert space.add in {numpy.add}
+    assert space.add != numpy.subtract
     assert space.add.identity == 0
     assert space.add.__name__ == "add"
     assert space.counts == {"add.reduce": 1}

@@ -150,6 +150,12 @@ class Function:
                 reason = str(error)
         return self._namespace.fall_back(self._name, self._plain, reason, arguments, options)
 
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self._plain or other is self._theirs
+
+    def __hash__(self) -> int:
+        return hash(self._plain)
+
     def __getattr__(self, name: str) -> Any:
         theirs, plain = getattr(self._theirs, name, None), getattr(self._plain, name)
         if not callable(plain):
