@@ -23,11 +23,14 @@ from kernelwright.run.verify import Remembered
 from kernelwright.testing.strategies import fake_policy, fake_record
 from kernelwright.types import Target, digest
 
+# The compiler of this version of torch uses what this version of torch has deprecated, captures an empty graph, and says
+# what else float32 products could be.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The CUDA Graph is empty:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*TensorFloat32 tensor cores"),
 ]
-"""Inductor warns of both."""
+
 NEVER = Shadow(first=0, every=0)
 EVERY = Shadow(first=1, every=1)
 
@@ -179,8 +182,6 @@ def test_wrong_kernels_and_architectures_end_in_the_original(tmp_path: Path, tar
 
 
 def test_every_device_gets_its_own_module(op: Operator) -> None:
-    if torch.cuda.device_count() < 2:
-        pytest.skip("there is one device")
     for ordinal in range(torch.cuda.device_count()):
         x, weight = (t.to(f"cuda:{ordinal}") for t in drawn())
         out = op(x, weight)
