@@ -23,7 +23,7 @@ from kernelwright.run.verify import Remembered
 from kernelwright.testing.strategies import fake_policy, fake_record
 from kernelwright.types import Target, digest
 
-# The compiler of this version of torch uses what this version of torch has deprecated, captures an empty graph, and says
+# The compiler of this version of torch uses what this version has deprecated, captures an empty graph, and says
 # what else float32 products could be.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
