@@ -93,7 +93,13 @@ def row_of(
         {"name": o.name, "calls": o.calls, "share": o.share, "answer": o.answer, "why": o.why, "bundle": bool(o.bundle)}
         for o in found
     ]
-    return {"name": name, "command": " ".join(sys.argv[1:]), "regions": regions, **row}
+    return {"name": name, "command": command_of(sys.argv[1:]), "regions": regions, **row}
+
+
+def command_of(words: list[str]) -> str:
+    """Returns the arguments of a command without its folders."""
+    folders = {place + step for place, word in enumerate(words) if word in ("--work", "--out") for step in (0, 1)}
+    return " ".join(word for place, word in enumerate(words) if place not in folders)
 
 
 def measured(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], bundles: list[str]) -> dict[str, Any]:
