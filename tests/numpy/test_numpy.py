@@ -74,6 +74,7 @@ def test_what_a_library_lacks_goes_to_numpy_and_is_counted(space: Namespace) -> 
     x = space.asarray([1.0, 4.0])
     assert isinstance(space.sqrt(x), Array)
     assert space.pi == 3.0
+    assert space.newaxis is None
     with pytest.warns(FallbackWarning, match=r"numpy\.add runs in NumPy, with copies: not on this device"):
         made = space.add(x, 1)
     assert isinstance(made, Array)

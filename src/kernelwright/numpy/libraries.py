@@ -94,6 +94,8 @@ class Namespace:
     def _completed(self, name: str) -> Any:
         theirs, plain = getattr(self.library, name, None), getattr(self._numpy, name, None)
         if theirs is None and plain is None:
+            if hasattr(self._numpy, name):
+                return None  # newaxis
             raise AttributeError(f"neither {self.library.__name__} nor numpy has {name!r}")
         if (
             theirs is None
@@ -128,7 +130,7 @@ class Namespace:
     def _up(self, item: Any) -> Any:
         root = importlib.import_module(self.library.__name__.partition(".")[0])
         numpy = importlib.import_module("numpy")
-        return root.asarray(item) if isinstance(item, numpy.ndarray) else item
+        return root.asarray(item) if type(item) is numpy.ndarray else item  # subclasses mean more than their numbers
 
 
 class Function:
