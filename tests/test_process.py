@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright import process
 from kernelwright.errors import KernelwrightError, SourceError, UserError, WorkerDied
 from kernelwright.graph import Ref
-from kernelwright.process import DeadlineExceeded, Worker
+from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
 
 MODULE = "worker_for_tests"
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))}
@@ -22,8 +23,8 @@ ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).pa
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    with Worker(MODULE, environment=ENVIRONMENT) as process:
-        yield process
+    with Worker(MODULE, environment=ENVIRONMENT) as made:
+        yield made
 
 
 def is_running(pid: int) -> bool:
@@ -119,3 +120,41 @@ def test_a_worker_ends_when_its_parent_is_killed() -> None:
 def test_an_unknown_verb_is_our_fault(worker: Worker) -> None:
     with pytest.raises(KernelwrightError, match="KeyError"):
         worker.request("nothing", deadline_s=120)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda n: n.name)
+def test_whoever_kills_or_stops_a_worker_is_told_apart_from_what_ran_in_it(
+    number: signal.Signals, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STOPPED_LOOKS", 2)
+    assert worker.request("echo", deadline_s=120, item=1) == 1
+    worker.process.send_signal(number)  # type: ignore[union-attr]
+    with pytest.raises(WorkerKilled, match="SIGKILL" if number is signal.SIGKILL else "stopped by something outside"):
+        worker.request("hang", deadline_s=600)
+    assert not worker.alive
+
+
+def test_what_a_worker_forgets_goes_with_it(worker: Worker) -> None:
+    folder = Path(worker.request("scratch", deadline_s=120))
+    assert list(folder.rglob("left"))
+    worker.kill()
+    worker.close()
+    assert not folder.exists()
+
+
+ORPHAN = """
+import os, signal, sys
+from kernelwright.process import Worker
+worker = Worker("worker_for_tests")
+print(worker.request("scratch", deadline_s=120), worker.process.pid, flush=True)
+worker.request(sys.argv[1], deadline_s=600, on_event=lambda _: os.kill(os.getpid(), signal.SIGKILL), item=1)
+"""
+
+
+def test_a_worker_without_a_parent_leaves_no_file() -> None:
+    environment = {**os.environ, **ENVIRONMENT}
+    ended = subprocess.run([sys.executable, "-c", ORPHAN, "echo"], env=environment, capture_output=True, check=False)
+    folder, pid = ended.stdout.split()
+    assert ended.returncode == -signal.SIGKILL
+    assert wait_until_gone(int(pid))
+    assert not Path(folder.decode()).exists()

@@ -6,8 +6,10 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from kernelwright.errors import SourceError
 from kernelwright.process import serve
@@ -51,6 +53,12 @@ def fork(emit: Callable[[object], None]) -> object:
     return "original" if child else "copy"
 
 
+def scratch(emit: Callable[[object], None]) -> object:
+    made = tempfile.mkdtemp()
+    Path(made, "left").write_text("forgotten")
+    return os.path.dirname(made)
+
+
 def full(emit: Callable[[object], None]) -> object:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -66,6 +74,7 @@ if __name__ == "__main__":
             "crash": crash,
             "pid": pid,
             "fork": fork,
+            "scratch": scratch,
             "full": full,
         }
     )

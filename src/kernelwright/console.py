@@ -242,7 +242,7 @@ def contender_table(rows: tuple[Contender, ...], *, width: int) -> Table:
         table.add_column(names[index], justify="right", no_wrap=True)
     if not narrow:
         table.add_column("")
-    styles = {"faster": "green", "slower": "red", "tie": "yellow", "": ""}
+    styles = {"faster": "green", "slower": "red", "tie": "yellow", "undecided": "yellow", "": ""}
     for c in rows:
         cells = (c.median, c.interval, c.speedup, c.speedup_interval)
         verdict = () if narrow else (Text(c.verdict, style=styles[c.verdict]),)

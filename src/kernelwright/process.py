@@ -1,10 +1,11 @@
 """Worker processes and the private channel to them.
 
-A worker is `python -P -m MODULE READ_FD WRITE_FD [jailed]`: messages are JSON with a length in front, on two
-pipes of their own, so that nothing a reference or kernel prints can be mistaken for an answer and
-nothing that arrives can be more than data. Workers lead a process group of their own: they are
-killed as a group, never see the terminal's Ctrl-C, and end when their parent does. A worker that
-runs other people's code lives in a jail; what it answers is still data from a stranger.
+A worker is `python -P -m MODULE READ_FD WRITE_FD TEMPORARY` (or `jailed` instead of a folder of its own):
+messages are JSON with a length in front, on two pipes of their own, so that nothing a reference or
+kernel prints can be mistaken for an answer and nothing that arrives can be more than data. Workers
+lead a process group of their own: they are killed as a group, never see the terminal's Ctrl-C, and
+end when their parent does. A worker that runs other people's code lives in a jail; what it answers
+is still data from a stranger.
 Not here: what workers do (capture/worker.py, judge/worker.py, languages/worker.py).
 """
 
@@ -14,6 +15,7 @@ import contextlib
 import ctypes
 import os
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -23,7 +25,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
 
 from kernelwright import codec
 from kernelwright.errors import (
@@ -43,6 +46,8 @@ MAX_MESSAGE_BYTES = 1 << 30
 JAILED_MESSAGE_BYTES = 1 << 26
 """What a jailed worker may answer: its parent's memory is not the stranger's."""
 WATCH_PERIOD_S = 0.5
+STOPPED_LOOKS = 5
+"""Looks in a row, a second apart, at which a worker is stopped before it is taken for lost: nobody of us stops one."""
 PR_SET_DUMPABLE = 4
 JAILED = "jailed"
 NOT_A_MESSAGE = (codec.CodecError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError)
@@ -57,7 +62,15 @@ class DeadlineExceeded(WorkerDied):
 
 
 class WorkerKilled(WorkerDied):
-    """A jailed worker was killed from outside its jail: nothing that ran in it is to blame."""
+    """A worker was killed or stopped from outside: nothing that ran in it is to blame."""
+
+
+def is_stopped(process: int) -> bool:
+    """Tells whether a process was stopped by a signal; False where it is gone."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (OSError, IndexError):
+        return False
 
 
 def send(fd: int, message: object, *, deadline: float | None = None) -> None:
@@ -83,32 +96,42 @@ def send(fd: int, message: object, *, deadline: float | None = None) -> None:
             view = view[os.write(fd, view) :]
 
 
-def receive(fd: int, *, deadline: float | None = None, most_bytes: int = MAX_MESSAGE_BYTES) -> Any:
+def receive(
+    fd: int,
+    *,
+    deadline: float | None = None,
+    most_bytes: int = MAX_MESSAGE_BYTES,
+    look: Callable[[], None] = lambda: None,
+) -> Any:
     """Reads one message.
 
     Args:
         fd: the pipe's reading end.
         deadline: a `time.monotonic()` moment; None waits for ever.
         most_bytes: a longer message is not read.
+        look: called about once a second while there is nothing to read and a deadline.
 
     Raises:
         EOFError: when the other end is gone.
         TimeoutError: when the deadline passes first.
         WorkerDied: when the length in front cannot be true.
     """
-    (length,) = HEADER.unpack(_read_exactly(fd, HEADER.size, deadline))
+    (length,) = HEADER.unpack(_read_exactly(fd, HEADER.size, deadline, look))
     if length > most_bytes:
         raise WorkerDied(f"a worker announced a message of {length} bytes")
-    return codec.loads(_read_exactly(fd, length, deadline))
+    return codec.loads(_read_exactly(fd, length, deadline, look))
 
 
-def _read_exactly(fd: int, count: int, deadline: float | None) -> bytes:
+def _read_exactly(fd: int, count: int, deadline: float | None, look: Callable[[], None]) -> bytes:
     parts: list[bytes] = []
     while count:
-        if deadline is not None:
+        while deadline is not None:
             left = max(0.0, deadline - time.monotonic())
-            if not select.select([fd], [], [], left)[0]:
+            if select.select([fd], [], [], min(left, 1.0))[0]:
+                break
+            if left <= 1.0:
                 raise TimeoutError
+            look()
         part = os.read(fd, min(count, 1 << 20))
         if not part:
             raise EOFError
@@ -136,8 +159,11 @@ class Worker:
         self._in, to_write = os.pipe()
         os.set_blocking(self._out, False)
         self._log: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close())
+        # What a worker forgets, or has no time to remove, goes with it. A jail has a folder of its own.
+        self._temporary = "" if jail else tempfile.mkdtemp(prefix="kernelwright-")
+        self._stopped_looks = 0
         # -P: a random.py in the folder that the user works in must not stand for Python's own.
-        command = [sys.executable, "-P", "-m", module, str(to_read), str(to_write), *([JAILED] if jail else [])]
+        command = [sys.executable, "-P", "-m", module, str(to_read), str(to_write), self._temporary or JAILED]
         try:
             self.process: subprocess.Popen[bytes] | Jailed = (
                 jail.start(
@@ -150,7 +176,7 @@ class Worker:
                 if jail
                 else subprocess.Popen(
                     command,
-                    env={**os.environ, **(environment or {})},
+                    env={**os.environ, **(environment or {}), "TMPDIR": self._temporary},
                     pass_fds=(to_read, to_write),
                     stdin=subprocess.DEVNULL,
                     stdout=self._log,
@@ -162,6 +188,7 @@ class Worker:
             for fd in (self._out, self._in):
                 os.close(fd)
             self._log.close()
+            self._tidy()
             raise
         finally:
             os.close(to_read)
@@ -180,6 +207,7 @@ class Worker:
 
         Raises:
             DeadlineExceeded: the deadline passed; the worker is dead.
+            WorkerKilled: it was killed or stopped by somebody else; it is dead.
             WorkerDied: the worker ended on its own.
             UserError: and its kinds, where the worker raised one.
         """
@@ -199,15 +227,19 @@ class Worker:
             raise DeadlineExceeded(f"{self.module} took longer than {deadline_s:.0f} s for {verb!r}") from None
         except (EOFError, BrokenPipeError):
             told = self._describe_end(verb)
-            outside = isinstance(self.process, Jailed) and self.process.killed_outside
+            outside = (
+                self.process.killed_outside
+                if isinstance(self.process, Jailed)
+                else self.process.returncode == -signal.SIGKILL
+            )
             raise (WorkerKilled if outside else WorkerDied)(told) from None
         return self._result(message, verb)
 
     def _receive(self, deadline: float, verb: str) -> dict[str, Any]:
         most = JAILED_MESSAGE_BYTES if self.jail else MAX_MESSAGE_BYTES
         try:
-            message = receive(self._in, deadline=deadline, most_bytes=most)
-        except (TimeoutError, EOFError):
+            message = receive(self._in, deadline=deadline, most_bytes=most, look=lambda: self._look(verb))
+        except (TimeoutError, EOFError, WorkerKilled):
             raise
         except (WorkerDied, *NOT_A_MESSAGE) as error:
             self.kill()
@@ -216,6 +248,14 @@ class Worker:
             self.kill()
             raise WorkerDied(f"{self.module} sent something that is no message during {verb!r}")
         return message
+
+    def _look(self, verb: str) -> None:
+        """Ends the worker where somebody has stopped it and does not let it go on."""
+        own = self.process.processes() if isinstance(self.process, Jailed) else (self.process.pid,)
+        self._stopped_looks = self._stopped_looks + 1 if any(map(is_stopped, own)) else 0
+        if self._stopped_looks >= STOPPED_LOOKS:
+            self.kill()
+            raise WorkerKilled(f"{self.module} was stopped by something outside during {verb!r}, and was ended")
 
     def _result(self, message: dict[str, Any], verb: str) -> Any:
         error = message.get("error")
@@ -275,6 +315,11 @@ class Worker:
                 os.close(fd)
         self._out = self._in = -1
         self._log.close()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        if self._temporary:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def __enter__(self) -> Worker:
         return self
@@ -295,22 +340,30 @@ def serve(handlers: Mapping[str, Callable[..., object]]) -> None:
     read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)
-    if sys.argv[3:] == [JAILED]:
+    temporary = "" if sys.argv[3] == JAILED else sys.argv[3]
+    if not temporary:
         # Nothing that runs beside it in its jail may read its memory or open its channel.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(os.getppid(), temporary), daemon=True).start()
     own = os.getpid()
+
+    def leave() -> NoReturn:
+        shutil.rmtree(temporary, ignore_errors=True)
+        os._exit(0)
 
     def answer(message: object) -> None:
         if os.getpid() != own:
             os._exit(0)  # a copy that the user's code made with fork(): the original answers
-        send(write_fd, message)
+        try:
+            send(write_fd, message)
+        except BrokenPipeError:
+            leave()
 
     while True:
         try:
             message = receive(read_fd)
         except EOFError:
-            os._exit(0)
+            leave()
         try:
             handler = handlers[message["verb"]]
             result = handler(lambda event: answer({"event": event}), **message["arguments"])
@@ -332,10 +385,11 @@ def _error_data(error: Exception) -> tuple[str, str, str, str]:
     )
 
 
-def _end_with_parent(parent: int) -> None:
+def _end_with_parent(parent: int, temporary: str) -> None:
     # PR_SET_PDEATHSIG would be tied to the parent's *thread*; watching the parent's id is not.
     while os.getppid() == parent:
         time.sleep(WATCH_PERIOD_S)
+    shutil.rmtree(temporary, ignore_errors=True)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)

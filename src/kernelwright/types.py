@@ -366,6 +366,10 @@ class Artifact:
 Stage = Literal["emit", "plan", "build", "inspect", "load", "run", "judge"]
 
 
+KILLED = "killed"
+"""The kind of a failure that something outside is to blame for: a process was killed or stopped. It is not kept."""
+
+
 @value
 class Failure:
     """Why a candidate stopped: its own fault, as a value."""

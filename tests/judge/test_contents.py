@@ -114,3 +114,16 @@ def test_refreshed_parameters_change_in_part_and_stay_finite() -> None:
     assert partial == 21  # the first call fills the memory
     assert float(memory[0][0]) != float(weight[0])
     assert int(memory[1]) == 3
+
+
+def test_whole_rows_hardly_ever_come_again() -> None:
+    slots = [(torch.empty(64, 256),) for _ in range(16)]
+    refresher = Refresher((X,), [GIVEN, (GIVEN[0].flip(0),)], (), 5)
+    seen: set[bytes] = set()
+    again = 0
+    for _ in range(6):
+        refresher.refresh(slots)
+        rows = [row.numpy().tobytes() for (x,) in slots for row in x]
+        again += sum(row in seen for row in rows)
+        seen.update(rows)
+    assert again < 0.15 * 6 * 16 * 64

@@ -9,11 +9,16 @@ import signal
 import threading
 from pathlib import Path
 
-from tests.judge.kernel_files import QUICK, Sessions, kernels, reason
+import pytest
+from tests.judge.kernel_files import QUICK, Sessions, kernels, make_problem, reason
 
+from kernelwright import process
+from kernelwright.errors import WorkerDied
 from kernelwright.judge import Judge
+from kernelwright.languages import detect_target
+from kernelwright.process import DeadlineExceeded, WorkerKilled
 from kernelwright.run.session import disturbed
-from kernelwright.types import Record, replace
+from kernelwright.types import KILLED, Record, replace
 
 POLICY = replace(QUICK, name="killed", families=("given",), rounds=2, block_us=200.0)
 KILLS = 3
@@ -46,6 +51,33 @@ def test_runners_killed_again_and_again_lose_nothing() -> None:
         wanted = kernel.reasons if kernel in cheats else ("passed",)
         assert reason(record) in wanted or (kernel in honest and disturbed(record)), record.outcome
     assert not [pid for pid in killed if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda n: n.name)
+def test_a_judge_worker_that_is_killed_or_stopped_is_replaced(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STOPPED_LOOKS", 1)
+    kernel = next(k for k in kernels("honest") if k.problem == "softmax" and not k.said("THREADS"))
+    made = Sessions()
+    judge = made.judge("softmax")
+    judge.prepare(POLICY)
+    assert judge._worker is not None
+    lost = judge._worker.process.pid
+    os.kill(lost, number)
+    try:
+        record = next(judge.judge([kernel.candidate(judge.problem)], POLICY))
+        assert record.passed or disturbed(record), record.outcome
+        assert judge._worker.process.pid != lost
+    finally:
+        made.close()
+    assert not Path(f"/proc/{lost}").exists()
+
+
+@pytest.mark.parametrize("error", [WorkerKilled("stopped"), DeadlineExceeded("late"), WorkerDied("ended")])
+def test_no_end_of_a_cpu_worker_is_a_candidates_fault(error: WorkerDied) -> None:
+    with Judge(make_problem("softmax"), detect_target()) as judge:
+        assert judge._blame(error).kind == KILLED
 
 
 def _kill_runners(judge: Judge, killed: set[int], left: list[int], done: threading.Event) -> None:

@@ -1,9 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from tests.judge.kernel_files import QUICK
 
-from kernelwright.judge.statistics import interval_of_median, interval_of_ratio, noise_of
+from kernelwright.judge.baselines import EAGER
+from kernelwright.judge.statistics import Numbers, interval_of_median, interval_of_ratio, noise_of
+from kernelwright.judge.timing import AGAIN, CANDIDATE, Samples, comparisons
+from kernelwright.judge.timing import noise as noise_in
+from kernelwright.run.result import standing
+from kernelwright.types import Comparison
 
 
 def test_interval_of_identical_samples_is_a_point() -> None:
@@ -53,6 +61,48 @@ def test_a_single_disturbed_round_does_not_move_the_median() -> None:
     median, _, high = interval_of_median(samples, confidence=0.95)
     assert median == 100.0
     assert high < 5000.0
+
+
+NOISES: dict[str, Callable[[np.random.Generator, int], Numbers]] = {
+    "small": lambda rng, n: np.exp(0.02 * rng.normal(size=n)),
+    "large": lambda rng, n: np.exp(0.5 * rng.normal(size=n)),
+    "very large": lambda rng, n: np.exp(rng.normal(size=n)),
+    "spikes": lambda rng, n: 1 + (rng.random(n) < 0.4) * rng.exponential(4, n),
+    "two speeds": lambda rng, n: np.where(rng.random(n) < 0.5, 1.0, 4.0),
+    "slow half": lambda rng, n: np.where(np.arange(n) < n // 2, 1.0, 5.0) * np.exp(0.1 * rng.normal(size=n)),
+}
+"""Factors on times, as busy machines give them."""
+
+
+def simulated(noise: str, rounds: int, speedup: float, seed: int) -> tuple[Comparison, float]:
+    """A candidate beside eager's two turns, each with a noise of its own."""
+    rng = np.random.default_rng(seed)
+    ours, first, second = (100 * NOISES[noise](rng, rounds) for _ in range(3))
+    found = Samples({CANDIDATE: list(ours / speedup), EAGER: list(first), AGAIN: list(second)})
+    measured = noise_in(found, QUICK)
+    assert measured is not None
+    return comparisons(found, QUICK)[0], measured
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("rounds", [6, 20, 32])
+def test_half_the_speed_is_never_called_a_tie_or_faster(noise: str, rounds: int) -> None:
+    found = {standing(*simulated(noise, rounds, 0.5, seed)) for seed in range(40)}
+    assert found <= {"slower", "undecided"}
+    assert noise != "small" or found == {"slower"}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_equals_are_hardly_ever_called_different(noise: str) -> None:
+    found = [standing(*simulated(noise, 20, 1.0, seed)) for seed in range(100)]
+    assert found.count("faster") + found.count("slower") <= 2
+    assert noise != "small" or found.count("tie") == 100
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_noise_does_not_favour_whoever_has_one_turn(noise: str) -> None:
+    against, _ = simulated(noise, 4000, 1.0, 1)
+    assert against.speedup == pytest.approx(1.0, abs=0.05)
 
 
 def test_samples_are_needed_and_must_pair() -> None:

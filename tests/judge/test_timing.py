@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.judge.kernel_files import QUICK, make_problem
 
+from kernelwright.judge import timing
 from kernelwright.judge.runner import Block, RunnerStopped
 from kernelwright.judge.slots import POISONS, Slots
 from kernelwright.judge.timing import (
@@ -32,10 +33,11 @@ class FakeBaseline:
     def __init__(self, name: str, each_us: float) -> None:
         self.name, self.estimate_us = name, each_us
         self.calls: list[list[int]] = []
+        self.factors = [1.0]
 
     def run(self, slots: Sequence[int]) -> list[int]:
         self.calls.append(list(slots))
-        return [int(self.estimate_us * US)] * len(slots)
+        return [int(self.estimate_us * US * self.factors[len(self.calls) % len(self.factors)])] * len(slots)
 
 
 class FakeRunner:
@@ -46,6 +48,7 @@ class FakeRunner:
         self.blocks: list[list[int]] = []
         self.also: tuple[int, ...] = ()
         self.forge = 0
+        self.factors = [1]
         self.poisoned: dict[bool, list[bool]] = {True: [], False: []}
         """Whether outputs held poison before they were written, of slots that are called and of others."""
 
@@ -55,13 +58,11 @@ class FakeRunner:
         for slot in (*called, *(self.also if called else ())):
             self.poisoned[slot in called].append(self.slots.holds(slot, POISONS[0]))
             self.slots.outputs[slot][0].fill_(1.0)
-        sent, starts = self.now, np.arange(len(called), dtype=np.int64) * self.each + self.now + 20 * US
-        ends = starts + self.each
+        each = self.each * self.factors[len(self.blocks) % len(self.factors)]
+        sent, starts = self.now, np.arange(len(called), dtype=np.int64) * each + self.now + 20 * US
+        ends = starts + each
         self.now = (int(ends[-1]) if len(called) else self.now + 20 * US) + 20 * US
         return Block(starts, ends - self.forge, sent, self.now)
-
-    def rest(self) -> None:
-        """Has nothing to clear up."""
 
 
 @pytest.fixture
@@ -112,6 +113,20 @@ def test_every_round_gives_every_contender_fresh_slots_and_poisons_half_of_the_c
     assert noise(samples, QUICK) == 0
     # Each block after the first finds what an earlier one has left in some, the poison in others.
     assert {True, False} == set(runner.poisoned[True][-len(blocks[0]) * 6 :])
+
+
+def test_a_noisy_baseline_gets_more_rounds_and_the_candidates_noise_none(
+    slots: Slots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "MORE_S", float("inf"))
+    eager, runner = FakeBaseline("eager", 200), FakeRunner(slots, 100)
+    eager.factors = [1.0, 3.0]  # one turn of each round, whichever comes later
+    samples, _, _, _ = rounds(slots, runner, [eager])
+    assert samples.kept == 32
+    assert all(len(times) == samples.kept for times in samples.times_us.values())
+    runner = FakeRunner(slots, 100)
+    runner.factors = [1, 9, 4]
+    assert rounds(slots, runner, [FakeBaseline("eager", 200)])[0].kept == 8
 
 
 def test_work_for_calls_that_were_never_made_is_seen(slots: Slots) -> None:

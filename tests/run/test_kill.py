@@ -122,10 +122,17 @@ def test_ctrl_c_ends_it_with_an_answer_at_any_moment(tmp_path: Path) -> None:
         assert store.verify() == ()
 
 
-def test_two_processes_on_one_store_agree(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("count", "killed"), [(2, 0), (4, 1)])
+def test_processes_on_one_store_agree(count: int, killed: int, tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
-    children = [start(path, tmp_path / f"log{number}") for number in range(2)]
-    assert [child.communicate(timeout=300)[0].split()[-1] for child in children] == [b"finished"] * 2
+    victims = [start(path, tmp_path / f"killed{number}", JUDGED) for number in range(killed)]
+    children = [start(path, tmp_path / f"log{number}") for number in range(count - killed)]
+    for number, victim in enumerate(victims):
+        while len(lines_of(tmp_path / f"killed{number}")) < 2 and victim.poll() is None:
+            time.sleep(0.001)
+        victim.kill()
+        victim.communicate()
+    assert [child.communicate(timeout=300)[0].split()[-1] for child in children] == [b"finished"] * (count - killed)
     with Store(path) as store:
         assert store.verify() == ()
         both = optimize(CAPTURE, TARGET, store=store, budget_s=1e9, parts=FakeParts().parts())

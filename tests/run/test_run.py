@@ -279,7 +279,8 @@ def test_the_interval_must_lie_above_one_by_more_than_the_noise(
 @pytest.mark.parametrize(
     ("second", "answer", "words"),
     [
-        ((0.5, 1.9, 2.5), "baseline", "ties with compile:max-autotune: 1.90x"),
+        ((0.98, 1.0, 1.02), "baseline", "ties with compile:max-autotune: 1.00x"),
+        ((0.5, 1.9, 2.5), "undecided", "not decided: the best kernel has 1.90x the speed of compile:max-autotune"),
         ((0.2, 0.3, 0.4), "baseline", "compile:max-autotune is faster"),
         ((1.4, 1.8, 2.5), "kernel", "every baseline: 1.70x against eager"),
     ],
@@ -292,13 +293,13 @@ def test_every_baseline_must_be_beaten(second: tuple[float, float, float], answe
     first = Comparison(baseline="eager", speedup=1.7, low=1.5, high=2.1)
     other = Comparison(baseline="compile:max-autotune", speedup=second[1], low=second[0], high=second[2])
     for comparisons in ((first, other), (other, first)):
-        judged = replace(record, outcome=replace(record.outcome, comparisons=comparisons, noise=0.3))
+        judged = replace(record, outcome=replace(record.outcome, comparisons=comparisons, noise=0.2))
         found, why = verdict_of(judged)
         assert found == answer
         assert words in why
 
 
-@pytest.mark.parametrize(("high", "found"), [(0.4, "slower"), (0.6, "tie")])
+@pytest.mark.parametrize(("high", "found"), [(0.4, "slower"), (0.6, "undecided")])
 def test_a_noise_of_100_percent_leaves_room_for_slower(high: float, found: str) -> None:
     assert standing(Comparison(baseline="eager", speedup=0.2, low=0.1, high=high), 1.0) == found
 

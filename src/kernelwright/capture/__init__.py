@@ -12,7 +12,7 @@ from kernelwright.capture import specs
 from kernelwright.capture.source import draft
 from kernelwright.errors import SourceError, WorkerDied
 from kernelwright.graph import Capture
-from kernelwright.process import DeadlineExceeded, Worker
+from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
 
 MODULE = "kernelwright.capture.worker"
 DEADLINE_S = 300.0
@@ -64,6 +64,8 @@ def load(
     except DeadlineExceeded:
         message = f"{source} did not finish {steps[-1]!r} within {deadline_s:g} s"
         raise SourceError(message, "use smaller shapes, or look for an endless loop") from None
+    except WorkerKilled as error:
+        raise SourceError(error.message, "run this again; smaller shapes need less memory") from None
     except WorkerDied as error:
         message = f"{source} ended its own process while {steps[-1]}: {error.message}"
         raise SourceError(message, "run the file on its own with python to see why; smaller shapes need less memory")  # noqa: B904

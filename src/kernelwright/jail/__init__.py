@@ -3,7 +3,7 @@
 Not here: who is jailed (process.py, languages/builder.py, judge).
 """
 
-from kernelwright.jail.cell import Jail, Jailed, default_processes, preferred_engine, strength
+from kernelwright.jail.cell import Jail, Jailed, children_of, default_processes, preferred_engine, strength
 from kernelwright.jail.layers import Strength
 
-__all__ = ["Jail", "Jailed", "Strength", "default_processes", "preferred_engine", "strength"]
+__all__ = ["Jail", "Jailed", "Strength", "children_of", "default_processes", "preferred_engine", "strength"]

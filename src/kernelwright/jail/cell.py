@@ -336,6 +336,16 @@ def _try(engine: layers.Engine, user: str) -> str:
     return "" if status == 0 else (lines or [f"it ended with status {status}"])[-1]
 
 
+def children_of(process: int) -> list[int]:
+    """Returns a process's children, none when it is gone."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(OSError):
+                found += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
+    return found
+
+
 class Jailed:
     """A running jailed command. Closing it ends everything that it started."""
 
@@ -354,6 +364,13 @@ class Jailed:
     def pid(self) -> int:
         """The jailer's number: the first process of everything jailed, seen from outside."""
         return self._process.pid
+
+    def processes(self) -> list[int]:
+        """Returns the jailer, the keeper and the command, seen from outside, as far as they are there."""
+        found = [self.pid]
+        for _ in range(2):
+            found += [child for process in found for child in children_of(process) if child not in found]
+        return found
 
     @property
     def returncode(self) -> int | None:
@@ -422,6 +439,9 @@ class Jailed:
             if self._life >= 0:
                 os.close(self._life)
                 self._life = -1
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._process.returncode is None:
+                os.killpg(self._process.pid, signal.SIGCONT)  # whoever stopped the keeper
         try:
             self._process.wait(GRACE_S)
         except subprocess.TimeoutExpired:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from kernelwright import environment
 from kernelwright.errors import KernelwrightError, SourceError, WorkerDied
@@ -25,8 +25,9 @@ from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN, polic
 from kernelwright.languages import Builder, build_program
 from kernelwright.languages.checked import CHECKERS
 from kernelwright.languages.hardware import find_compiler
-from kernelwright.process import DeadlineExceeded, Worker
+from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
 from kernelwright.types import (
+    KILLED,
     Artifact,
     Candidate,
     Check,
@@ -43,6 +44,8 @@ from kernelwright.types import (
 )
 
 __all__ = ["MEASURE", "POLICIES", "REPORT", "SCREEN", "Judge", "judge", "policies_for"]
+
+T = TypeVar("T")
 
 WORKER = "kernelwright.judge.worker"
 RUNNER_FLAGS = ("-fopenmp", "-fPIE", "-pie", "-Wl,-z,relro,-z,now", "-ldl", "-lm")
@@ -121,11 +124,11 @@ class Judge:
 
     def baselines(self, policy: Policy) -> tuple[Measurement, ...]:
         """Returns the baselines' times, without a candidate."""
-        worker = self._ready(policy)
-        found: tuple[Measurement, ...] = worker.request(
-            "baselines", policy=policy, deadline_s=policy.deadline_s + MARGIN_S, on_event=self._on_event
+        deadline_s = policy.deadline_s + MARGIN_S
+        ask: Callable[[], tuple[Measurement, ...]] = lambda: self._ready(policy).request(  # noqa: E731
+            "baselines", policy=policy, deadline_s=deadline_s, on_event=self._on_event
         )
-        return found
+        return self._undisturbed(ask)
 
     def prepare(self, policy: Policy) -> None:
         """Makes everything ready that no candidate changes: worker, draws, truth, baselines."""
@@ -138,7 +141,7 @@ class Judge:
         for _ in range(ATTEMPTS):
             # A device's worker and one that watches Python keep deadlines of their own: all is made ready for them.
             at_once = self._device is None and candidate.language != "python"
-            worker = self._open() if at_once else self._ready(policy)
+            worker = self._undisturbed(self._open) if at_once else self._ready(policy)
             # For Python a device's worker makes a session of its own, at the first one.
             ready = digest(policy) in self._prepared and (at_once or self._device is None or not candidate.witnessed)
             preparing_s = 0.0 if ready else PREPARE_DEADLINE_S
@@ -155,14 +158,21 @@ class Judge:
                 if isinstance(judged, Judgement) and judged.verdict.passed:
                     self._prepared.add(digest(policy))
                 return judged
-            except DeadlineExceeded as error:
-                self._drop_worker()
-                return Failure(stage="judge", kind="timeout", message=error.message)
             except WorkerDied as error:
                 # Perhaps of something else: one more attempt, in a new worker.
                 self._drop_worker()
-                failure = Failure(stage="judge", kind="crash", message=error.message)
+                failure = self._blame(error)
+                if failure.kind == "timeout":
+                    break
         return failure
+
+    def _blame(self, error: WorkerDied) -> Failure:
+        """Returns what a worker's end means: on a CPU no candidate runs in it, and nobody's kernel sends SIGKILL."""
+        if self._device is None or isinstance(error, WorkerKilled):
+            message = f"{error.message}; that is no fault of the candidate"
+            return Failure(stage="judge", kind=KILLED, message=message)
+        kind = "timeout" if isinstance(error, DeadlineExceeded) else "crash"
+        return Failure(stage="judge", kind=kind, message=error.message)
 
     def _check_memory(self, candidate: Candidate, judged: Judgement, policy: Policy) -> Judgement:
         """Adds what the memory and race checkers say; a finding takes the times away."""
@@ -217,6 +227,14 @@ class Judge:
             return self._device.take()
         return Worker(WORKER, environment=self._environment())
 
+    def _undisturbed(self, make: Callable[[], T]) -> T:
+        """Does it once more, in a new worker, where somebody outside ended the first."""
+        try:
+            return make()
+        except WorkerKilled:
+            self._drop_worker()
+            return make()
+
     def _open(self) -> Worker:
         if self._worker is None or not self._worker.alive:
             self._drop_worker()
@@ -237,6 +255,9 @@ class Judge:
         return self._worker
 
     def _ready(self, policy: Policy) -> Worker:
+        return self._undisturbed(lambda: self._made_ready(policy))
+
+    def _made_ready(self, policy: Policy) -> Worker:
         worker = self._open()
         if digest(policy) not in self._prepared:
             self._make_ready(worker, "prepare", PREPARE_DEADLINE_S, {"policy": policy})
@@ -246,6 +267,8 @@ class Judge:
     def _make_ready(self, worker: Worker, verb: str, deadline_s: float, arguments: dict[str, Any]) -> Any:
         try:
             return worker.request(verb, deadline_s=deadline_s, on_event=self._on_event, **arguments)
+        except WorkerKilled:
+            raise
         except WorkerDied as error:
             # Only the reference runs here: no candidate is to blame.
             message = f"judging {self.problem.name} could not be prepared: {error.message}"

@@ -83,7 +83,8 @@ CLOSER_UNLIKE = 4.0
 """How often the typical change makes an element unlike its group, where it was seen that no jump is near."""
 FEW_SHARE, FEW_ELEMENTS = 0.1, 4
 """The share of an output's elements, or their number, up to which what fails deserves a closer look."""
-CHUNK = 1 << 24
+MOST_BINS = 2048
+CHUNK = 1 << 25
 """Elements that are compared at once: what differs is held in several tensors of float64."""
 ZERO = 2.0**-50
 """Of the largest element: what float64 cannot tell from zero where numbers of that size cancel."""
@@ -207,7 +208,7 @@ class FloatBound:
 
     def _part(self, output: torch.Tensor, where: slice) -> _Part:
         """Compares some elements: differences of a large output would take many times its memory at once."""
-        given, truth, index = output[where].double(), self.truth[where], self._index[where].long()
+        given, truth, index = output[where].double(), self.truth[where], self._index[where].int()
         error = (given - truth).abs_()
         if self._odd is not None or not bool(given.isfinite().all()):
             found = kinds(given)
@@ -223,16 +224,12 @@ class FloatBound:
             places = self._ill[here] - where.start
             share[places] = error[places] / self._ill_allowed[here]
             error = error.index_fill(0, places, 0.0)
-        at = int(share.argmax())
-        ratio = float(share[at])
+        worst, place = share.max(0)
+        ratio = float(worst)
         if self._odd is not None:
             error = torch.where(self._odd[where], 0.0, error)
-        return _Part(
-            at=where.start + at,
-            ratio=ratio,
-            many=int((share > 1).sum()) if ratio > 1.0 else 0,
-            squares=self._squares(error, index),
-        )
+        many = int((share > 1).sum()) if ratio > 1.0 else 0
+        return _Part(at=where.start + int(place), ratio=ratio, many=many, squares=self._squares(error, index))
 
     def _check_rms(self, rms: torch.Tensor, ratio: float) -> Finding:
         sizes = self._grouped(self.counts)
@@ -264,8 +261,11 @@ class FloatBound:
     def _squares(self, error: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         """Returns the sum of squares of each group."""
         if error.is_cuda:
-            # Few bins are summed in shared memory there.
-            return torch.bincount(self._group[index], weights=error.square(), minlength=int(self._group[-1]) + 1)
+            # Few bins are summed in shared memory there, the faster the fewer threads meet at one of them.
+            count = int(self._group[-1]) + 1
+            lanes = max(1, min(32, MOST_BINS // count))
+            apart = self._group[index] + count * (torch.arange(len(index)) % lanes)
+            return torch.bincount(apart, weights=error.square(), minlength=lanes * count).view(lanes, count).sum(0)
         return self._grouped(torch.bincount(index, weights=error.square(), minlength=BINADES))
 
     def _grouped(self, by_binade: torch.Tensor) -> torch.Tensor:
@@ -299,7 +299,7 @@ class FloatBound:
         step = max(1, self.truth.numel() * count // MOVED_SAMPLE)
         if step == 1:
             return torch.arange(self.truth.numel())
-        sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
+        sizes = self._grouped(self.counts)
         taken = (sizes < SMALL_GROUP * step)[self._group][index]
         taken[::step] = True
         return taken.nonzero().flatten()
@@ -318,7 +318,7 @@ class FloatBound:
         none = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.float64)
         if not nearby or (len(self.truth) < RARE_FROM and not always):
             return none
-        sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
+        sizes = self._grouped(self.counts)
         ordered, places = sizes.sort()
         rare = torch.zeros(len(sizes), dtype=torch.bool)
         rare[places] = (ordered.cumsum(0) <= RARE_SHARE * len(self.truth)) & (len(self.truth) >= RARE_FROM)

@@ -153,21 +153,19 @@ class _Examination:
             self.policy,
             slots=self.slots,
             baselines=baselines,
-            refresh=session.refresh,
+            refresh=self._refresh,
             inspect=self._inspect,
             rng=session.rng,
             runner=runner,
+            announce=self._announce,
             surprise=self._surprises(runner),
             estimate_us=estimate_us,
             pause_ns=pause_ns,
             deadline=self.deadline,
         )
-        if fault:
-            raise Unfit("timed outputs", fault)
-        if samples.bait_taken:
-            raise Unfit("calls", samples.bait_taken)
-        if samples.forged:
-            raise Unfit("clock", samples.forged)
+        for check, what in (("timed outputs", fault), ("calls", samples.bait_taken), ("clock", samples.forged)):
+            if what:
+                raise Unfit(check, what)
         if samples.rounds < self.policy.rounds:
             return self._late(f"{samples.rounds} of {self.policy.rounds} rounds were done")
         self._check_time(samples)
@@ -329,6 +327,12 @@ class _Examination:
         block = runner.run(self.session.rng.permutation(self.slots.count)[:5].tolist())
         return float((block.ends - block.starts).min()) / 1e3
 
+    def _announce(self, called: Sequence[int]) -> None:
+        """Nothing: a native process has nothing to clear up or to make ready."""
+
+    def _refresh(self, called: Sequence[int]) -> None:
+        self.session.refresh(called)
+
     def _inspect(self, called: Sequence[int]) -> str | None:
         """Looks at the outputs of a round's timed calls; returns what is wrong with them."""
         return self._compare(called, self._suspects(called))
@@ -362,8 +366,8 @@ class _Examination:
     def _surprise(self, runner: Runner, called: Sequence[int], families: Sequence[str]) -> str | None:
         """Calls on some slots, some of which hold contents of families; returns what is wrong with an output there."""
         session, slots = self.session, self.slots
-        runner.rest()
-        session.refresh(called)
+        self._announce(called)
+        self._refresh(called)
         by_slot = dict(zip(session.rng.permutation(called).tolist(), families, strict=False))
         for slot, family in by_slot.items():
             session.surprises.write(family, slots.inputs[slot])

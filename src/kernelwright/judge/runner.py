@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from kernelwright.judge.conditions import environment
 from kernelwright.judge.slots import GUARD_BYTES, REGIONS, Buffer, Slots, Workspaces
-from kernelwright.types import Failure
+from kernelwright.process import is_stopped
+from kernelwright.types import KILLED, Failure
 
 MAGIC = 0x6B77726E
 READY, DONE, FAULT, LOAD_FAILED = 1, 2, 3, 4
@@ -37,7 +38,6 @@ AXES = struct.Struct("=8q")
 MAX_CALLS = 4096
 MOAT_BYTES = 1 << 28
 """Addresses before and after each region that fault, as in runner.cpp."""
-KILLED = "killed"
 START_DEADLINE_S = 20.0
 MEMORY_BYTES = 256 << 20
 """What a candidate may allocate beyond its workspaces and four times its inputs and outputs."""
@@ -175,9 +175,6 @@ class Runner:
         stamps = np.frombuffer(data, dtype=np.uint64).astype(np.int64).reshape(-1, 2)
         return Block(stamps[:, 0], stamps[:, 1], sent, received)
 
-    def rest(self) -> None:
-        """Nothing: a native process has nothing to clear up."""
-
     def perturb(self, byte: int) -> None:
         """Fills what malloc gives from now on with a pattern; 0 switches that off."""
         self._send(HEADER.pack(PERTURB, byte))
@@ -206,7 +203,10 @@ class Runner:
         parts: list[bytes] = []
         while count:
             if not select.select([self._reply], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                stopped = is_stopped(self.process.pid)  # which a candidate cannot do
                 self.close()
+                if stopped:
+                    raise RunnerKilled(_failure(KILLED, "the runner was stopped by something outside; it was ended"))
                 limit = f"{self._call_deadline_s:g} s"
                 raise RunnerStopped(_failure("timeout", f"the kernel took longer than {limit}; it was killed"))
             part = os.read(self._reply, min(count, 1 << 16))

@@ -16,13 +16,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kernelwright.errors import SourceError, UserError
+from kernelwright.errors import UserError
 from kernelwright.judge import integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline, Unavailable, make_baseline
-from kernelwright.judge.contents import Refresher, wild_inputs
+from kernelwright.judge.contents import Refresher, make_refresher
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.draws import AnyDraws, Draw, Draws
-from kernelwright.judge.inputs import draw_parameters
 from kernelwright.judge.nulls import weaknesses
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.shapes import Shape, make_shapes
@@ -35,7 +34,6 @@ DRAW_MEMORY_SHARE = 0.25
 """Of the free memory, for draws that are kept; others are made again for each candidate."""
 SMALL_ELEMENTS = 1 << 20
 KEPT_OUTPUT_BYTES = 64 << 20
-TIMED_DRAWS = 4
 TIMED_DRAW_BYTES = 256 << 20
 DEFAULT_CACHE_BYTES = 32 << 20
 
@@ -73,9 +71,7 @@ class Session:
         """What others began for this session, to be ended with it."""
         self._weaknesses: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
         self.say({"state": "drawing inputs"})
-        self._refresher = self._make_refresher()
-        self._refresher.mixer.active = self._accepts_mixed()
-        self._refresher.wild = self._stands_wild()
+        self._refresher = make_refresher(Refresher, problem, self.draws, most_bytes=TIMED_DRAW_BYTES)
         self.kinds: dict[int, str] = {}
         """What kind of contents each slot got when it was refreshed last (contents.KINDS)."""
         self.refresh(range(self.slots.count))
@@ -133,37 +129,15 @@ class Session:
 
     # ------------------------------------------------------------------------------------------ timed rounds
 
-    def _make_refresher(self) -> Refresher:
-        each = sum(t.numel() * t.element_size() for t in self.reference.make_inputs(self._seed("size")))
-        count = max(2, min(TIMED_DRAWS, TIMED_DRAW_BYTES // max(1, each)))
-        draws = [self.reference.make_inputs(self._seed("timed", i)) for i in range(count)]
-        parameters = draw_parameters(self.problem.parameters, self.draws.initial, 0, self._seed("timed parameters"))
-        return Refresher(self.problem.inputs, draws, parameters, self._seed("refresh"))
-
-    def _accepts_mixed(self) -> bool:
-        """Tells whether the reference is finite for integers and masks that are mixed from several draws."""
-        inputs = tuple(torch.empty_like(t) for t in self.reference.make_inputs(self._seed("mixed")))
-        self._refresher.refresh([inputs])
-        parameters = draw_parameters(self.problem.parameters, self.draws.initial, 0, self._seed("mixed"))
-        try:
-            outputs = self.draws.own([t.nan_to_num(0.0) if t.is_floating_point() else t for t in inputs], parameters)
-        except SourceError:
-            return False
-        return all(bool(t.isfinite().all()) for t in outputs if t.is_floating_point())
-
-    def _stands_wild(self) -> bool:
-        """Tells whether the reference is finite for inputs with a few wild elements."""
-        inputs = self.reference.make_inputs(self._seed("wild"))
-        drawn = wild_inputs(self.problem.inputs, inputs)
-        outputs = self.draws.own(
-            drawn, draw_parameters(self.problem.parameters, self.draws.initial, 0, self._seed("wild"))
-        )
-        return all(bool(t.isfinite().all()) for t in outputs if t.is_floating_point())
-
-    def refresh(self, chosen: Sequence[int]) -> None:
-        """Gives some slots and the parameters contents that no earlier call has seen."""
+    def refresh(self, chosen: Sequence[int], *, parameters: bool = True) -> None:
+        """Gives some slots, and the parameters, contents that no earlier call has seen."""
         kinds = self._refresher.refresh([self.slots.inputs[slot] for slot in chosen])
         self.kinds.update(zip(chosen, kinds, strict=True))
+        if parameters:
+            self.refresh_parameters()
+
+    def refresh_parameters(self) -> None:
+        """Gives the parameters contents that no earlier call has seen."""
         self._refresher.refresh_parameters(self.slots.parameters)
 
     def floor_us(self) -> float:

@@ -42,6 +42,10 @@ MOST_CALLS = 1024
 MOST_ROUNDS_FACTOR = 16
 """Rounds whose block the two clocks disagree on are made again, up to this multiple of the policy's rounds: on a busy
 machine (six processes for each core) four blocks of five are interrupted."""
+NOISY = 0.1
+"""Noise from which on there are more rounds than the policy asks for. The candidate's own times have no say in it."""
+MORE_ROUNDS_FACTOR, MORE_S = 4, 2.0
+"""Up to this multiple of the policy's rounds, and for so long."""
 
 
 @dataclass
@@ -56,6 +60,11 @@ class Samples:
     """Why the stamps of some block cannot be a clock's."""
     bait_taken: str = ""
     rounds: int = 0
+
+    @property
+    def kept(self) -> int:
+        """Rounds on whose blocks both clocks agree."""
+        return self.rounds - len(self.clock_faults)
 
     def keep(self, times_us: Mapping[str, float]) -> None:
         """Adds the times of a round on which both clocks agree."""
@@ -115,9 +124,6 @@ class Caller(Protocol):
     def run(self, slots: Sequence[int]) -> Block:
         """Returns the stamps of one call on each of the slots, and the judge's clock before and after."""
 
-    def rest(self) -> None:
-        """Lets it clear up, after its outputs were looked at and before the next contents are written."""
-
 
 def latency_ns(runner: Caller, *, repeats: int = 15) -> float:
     """Returns the usual time of a command without calls, by the judge's clock.
@@ -137,6 +143,7 @@ def run_rounds(
     inspect: Callable[[Sequence[int]], str | None],
     rng: np.random.Generator,
     runner: Caller | None = None,
+    announce: Callable[[Sequence[int]], None] = lambda called: None,
     surprise: Callable[[Sequence[int], bool], str | None] = lambda called, last: None,
     estimate_us: float = 0.0,
     pause_ns: float = 0.0,
@@ -146,46 +153,57 @@ def run_rounds(
 
     Args:
         policy: how many rounds, how long a block.
-        slots: shared inputs and outputs.
+        slots: inputs and outputs.
         baselines: contenders in this process; eager has two turns.
         refresh: gives slots fresh contents.
         inspect: looks at the candidate's outputs on the slots of its last block.
         rng: the session's secret generator.
         runner: the candidate, None to time baselines only.
+        announce: tells the candidate its next slots, before their contents are written.
         surprise: before a round, or after the last, may make calls that are not timed (surprises.py).
         estimate_us: the candidate's time as the correctness runs saw it.
-        pause_ns: what `latency_ns` said of the runner.
+        pause_ns: what `latency_ns` said.
         deadline: no round begins after this `time.monotonic()` moment.
     """
     turns, by_name = _turns(policy, slots, baselines, estimate_us if runner else None)
-    samples = Samples(times_us={name: [] for name in turns})
-    samples.calls = {name: len(turn.slots) - turn.lead for name, turn in turns.items()}
+    calls = {name: len(turn.slots) - turn.lead for name, turn in turns.items()}
+    samples = Samples(times_us={name: [] for name in turns}, calls=calls)
+    wanted, begun = policy.rounds, time.monotonic()
     needed = min(slots.count, max(len(t.slots) for t in turns.values()))
-    while samples.rounds - len(samples.clock_faults) < policy.rounds:
-        if samples.forged or time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds:
-            break
+    while samples.kept < wanted and not _over(samples, policy, deadline):
         if runner and (fault := surprise(_some(slots, turns[CANDIDATE], rng), False)):
             return samples, fault
-        if runner:
-            runner.rest()
         chosen, called, bait = _drawn(slots, needed, turns.get(CANDIDATE), rng)
+        announce(called)
         refresh([*called, *(slot for slot in chosen if slot not in set(called))])
         slots.poison((*half(called, rng), *bait), POISONS[0])
         times, block = _blocks(turns, by_name, runner, chosen, called, rng)
         samples.rounds += 1
-        if block is not None:
+        if block:
             if any(not slots.holds(slot, POISONS[0]) for slot in bait):
                 samples.bait_taken = "outputs of a call that was never made were written"
-                break
+                return samples, None
             if fault := inspect(called):
                 return samples, fault
             if not _clocks_agree(samples, block, pause_ns):
                 continue
             times[CANDIDATE] = block_time_us(block, turns[CANDIDATE].lead, pause_ns)
         samples.keep(times)
-    if runner and not (samples.bait_taken or samples.forged):
+        wanted += _more_rounds(samples, policy) if samples.kept == wanted and time.monotonic() - begun < MORE_S else 0
+    if runner and not samples.forged:
         return samples, surprise(_some(slots, turns[CANDIDATE], rng), True)
     return samples, None
+
+
+def _over(samples: Samples, policy: Policy, deadline: float) -> bool:
+    late = time.monotonic() > deadline or samples.rounds >= MOST_ROUNDS_FACTOR * policy.rounds
+    return late or bool(samples.forged)
+
+
+def _more_rounds(samples: Samples, policy: Policy) -> int:
+    """How many rounds beyond those that were kept the baseline's own noise asks for."""
+    noisy = samples.kept < MORE_ROUNDS_FACTOR * policy.rounds and (noise(samples, policy) or 0.0) > NOISY
+    return policy.rounds if noisy else 0
 
 
 def _turns(
@@ -298,7 +316,7 @@ def noise(samples: Samples, policy: Policy) -> float | None:
 def _merged(samples: Samples) -> dict[str, statistics.Numbers]:
     merged = {name: np.asarray(times) for name, times in samples.times_us.items() if name != AGAIN}
     if samples.times_us.get(AGAIN):
-        merged[EAGER] = (merged[EAGER] + np.asarray(samples.times_us[AGAIN])) / 2.0
+        merged[EAGER] = np.column_stack((merged[EAGER], samples.times_us[AGAIN]))
     return merged
 
 

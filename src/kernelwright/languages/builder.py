@@ -23,7 +23,7 @@ from kernelwright.jail import Jail, preferred_engine
 from kernelwright.languages import bounded, cache, checked, table
 from kernelwright.languages.hardware import find_compiler
 from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
-from kernelwright.types import Artifact, Candidate, Failure, Problem, Target, digest, replace
+from kernelwright.types import KILLED, Artifact, Candidate, Failure, Problem, Target, digest, replace
 
 WORKER = "kernelwright.languages.worker"
 PREPARING = "kernelwright.languages.preparing"
@@ -238,7 +238,7 @@ class Builder:
                 self._give_back(worker, spent=_runs_author_code(job[0]) and not bounded.has_inner_jail())
             return outcome
         message = f"building it ended {deaths + kills} build workers: {end}"
-        return Failure(stage="build", kind="signal", message=message)
+        return Failure(stage="build", kind=KILLED if kills >= KILLED_ATTEMPTS else "signal", message=message)
 
     def _take(self) -> BuildWorker:
         with self._lock:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from kernelwright.languages import cuda_entry, device_inspection
-from kernelwright.languages.bounded import Limits
-from kernelwright.languages.diagnostics import DETAIL_LIMIT
-from kernelwright.types import Candidate, Failure, Problem
+from kernelwright.languages.bounded import OUTSIDE, Limits
+from kernelwright.languages.diagnostics import DETAIL_LIMIT, KILLED_MESSAGE
+from kernelwright.types import KILLED, Candidate, Failure, Problem
 
 ERROR = re.compile(
     r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic |internal )?error(?: #[\w-]+)?: (?P<text>.*)$",
@@ -69,6 +69,8 @@ def spills(log: str) -> dict[str, int]:
 
 
 def _resource(status: int | None, log: str, limits: Limits) -> tuple[str, str] | None:
+    if status == OUTSIDE:
+        return KILLED, KILLED_MESSAGE
     if status is None or status in (-24, 152, 137, -9):
         how = f"the compiler took longer than {limits.time_s:.0f} s and was killed"
         return "timeout", f"{how}; less unrolling, fewer templates or shorter constexpr loops compile sooner"

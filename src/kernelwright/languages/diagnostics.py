@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from kernelwright.languages import entry
-from kernelwright.languages.bounded import Ended, Limits
+from kernelwright.languages.bounded import OUTSIDE, Ended, Limits
 from kernelwright.languages.plan import signature
-from kernelwright.types import Candidate, Failure, Problem, Step, value
+from kernelwright.types import KILLED, Candidate, Failure, Problem, Step, value
 
 LINE = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?P<kind>fatal error|error|note|warning): (?P<text>.*)$")
 CONTEXT = re.compile(r"(?:In file included from|^\s+from) (?P<file>[^:\n]+):(?P<line>\d+)")
@@ -32,7 +32,8 @@ SCALAR_MISMATCH = re.compile(
 )
 """How a compiler says that a scalar would have to be converted."""
 DETAIL_LIMIT = 20_000
-UNSTABLE = frozenset(("timeout", "memory", "size", "compiler"))
+KILLED_MESSAGE = "the compiler was killed or stopped by something outside (out of memory?)"
+UNSTABLE = frozenset(("timeout", "memory", "size", "compiler", KILLED))
 """Kinds that say something about this machine now, and so may not be remembered."""
 
 
@@ -68,6 +69,8 @@ def failure(problem: Problem, candidate: Candidate, ended: Ended, limits: Limits
 
 def _resource(ended: Ended, limits: Limits) -> tuple[str, str] | None:
     output = ended.output
+    if ended.status == OUTSIDE:
+        return KILLED, KILLED_MESSAGE
     if ended.status is None or "CPU time limit exceeded" in output or ended.status in (137, -9, -24):
         how = f"the compiler took longer than {limits.time_s:.0f} s and was killed"
         return "timeout", f"{how}; less unrolling, fewer templates or shorter constexpr loops compile sooner"

@@ -141,7 +141,7 @@ def noise_text(record: Record | None) -> str:
     if judgement is None or judgement.noise is None:
         return ""
     measured = f"noise (the same baseline against itself): {100 * judgement.noise:.1f} %"
-    return f"{measured}; a speedup whose interval does not clear 1 by that factor is a tie"
+    return f"{measured}; a speedup whose interval does not clear 1 by that factor is no difference"
 
 
 def tensor_text(spec: TensorSpec) -> str:

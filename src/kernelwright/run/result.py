@@ -29,7 +29,9 @@ EventKind = Literal["start", "prepare", "batch", "judged", "found", "best", "sta
 Answer = Literal["kernel", "baseline", "undecided"]
 Stopped = Literal["finished", "budget", "interrupted", "paused"]
 """paused: no author could be had; the same command goes on from there."""
-Standing = Literal["faster", "slower", "tie"]
+Standing = Literal["faster", "slower", "tie", "undecided"]
+TIE = 1.25
+"""An interval that reaches beyond this factor, either way and with the noise, says nothing: that is no tie."""
 BUSY_NOISE = 0.1
 """An A/A noise from which a note says that the machine was busy; 1 to 5 % is usual on two idle cores."""
 
@@ -161,21 +163,25 @@ def busy_note(record: Record) -> str:
 
 
 def standing(comparison: Comparison, noise: float) -> Standing:
-    """Returns how a kernel stands against one baseline: only an interval wholly beyond the noise is no tie.
+    """Returns how a kernel stands against one baseline: only an interval wholly beyond the noise is faster or slower.
 
-    The noise counts as a factor, both ways: at 25 %, faster begins above 1.25 and slower below 0.8.
+    The noise counts as a factor, both ways: at 25 %, faster begins above 1.25 and slower below 0.8. A tie is what
+    cannot differ by more than `TIE`; anything else was not decided.
     """
-    if comparison.low > 1.0 + noise:
+    low, high = comparison.low / (1.0 + noise), comparison.high * (1.0 + noise)
+    if low > 1.0:
         return "faster"
-    return "slower" if comparison.high * (1.0 + noise) < 1.0 else "tie"
+    if high < 1.0:
+        return "slower"
+    return "tie" if low >= 1.0 / TIE and high <= TIE else "undecided"
 
 
 def verdict_of(record: Record, subject: str = "the best kernel") -> tuple[Answer, str]:
     """Returns the answer that a report record gives, and why, in a sentence about `subject`.
 
     The kernel wins only where the whole interval of its speedup over every baseline lies above 1 by
-    more than the noise that two runs of one contender showed; otherwise it is a tie or a loss, and
-    the baseline, which costs nothing, is the answer.
+    more than the noise that two runs of one contender showed. Where it ties or loses, the baseline, which costs
+    nothing, is the answer; where the interval says neither, there is none.
     """
     hardest = best_baseline(record)
     if hardest is None or not isinstance(record.outcome, Judgement):
@@ -183,13 +189,16 @@ def verdict_of(record: Record, subject: str = "the best kernel") -> tuple[Answer
     noise = record.outcome.noise or 0.0
     # The baseline that decides is not always the one with the least speedup: another's interval may be wider.
     first = {standing(c, noise): c for c in sorted(record.outcome.comparisons, key=lambda c: -c.speedup)}
-    decides = first.get("slower") or first.get("tie") or hardest
+    decides = first.get("slower") or first.get("undecided") or first.get("tie") or hardest
     numbers = f"interval {decides.low:.2f} to {decides.high:.2f}, noise {100 * noise:.1f} %"
     if decides is first.get("slower"):
         return (
             "baseline",
             f"{decides.baseline} is faster than {subject}, which has {decides.speedup:.2f}x its speed, {numbers}",
         )
+    if decides is first.get("undecided"):
+        seen = f"{subject} has {decides.speedup:.2f}x the speed of {decides.baseline}, {numbers}"
+        return "undecided", f"not decided: {seen}: that can be faster, slower or the same; judge it on an idle machine"
     if decides is first.get("tie"):
         return "baseline", f"{subject} ties with {decides.baseline}: {decides.speedup:.2f}x its speed, {numbers}"
     against = f"{decides.speedup:.2f}x against {decides.baseline}"

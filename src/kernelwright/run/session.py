@@ -14,7 +14,18 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.run.result import Event, EventKind, Row, amount, outcome_name
 from kernelwright.search.speed import against_reference, speed
 from kernelwright.store import Store
-from kernelwright.types import Candidate, Judgement, Measurement, Policy, Problem, Record, Target, digest
+from kernelwright.types import (
+    KILLED,
+    Candidate,
+    Failure,
+    Judgement,
+    Measurement,
+    Policy,
+    Problem,
+    Record,
+    Target,
+    digest,
+)
 
 BATCH = 8
 """Candidates that go to the judge together: enough to keep every compiler process busy, few enough
@@ -220,13 +231,14 @@ class Session:
 
 
 def disturbed(record: Record) -> bool:
-    """Tells whether a candidate failed only because the judge's two clocks did not agree often enough.
+    """Tells whether a candidate failed only because of the machine.
 
-    On a busy machine that happens to honest kernels too. It counts as a failure now, and is not kept: the next
-    run judges the candidate again.
+    The judge's two clocks did not agree often enough, which on a busy machine happens to honest kernels too, or
+    something outside killed or stopped its processes again and again. It counts as a failure now, and is not kept:
+    the next run judges the candidate again.
     """
-    if not isinstance(record.outcome, Judgement):
-        return False
+    if isinstance(record.outcome, Failure):
+        return record.outcome.kind == KILLED
     return {check.name for check in record.outcome.verdict.checks if not check.passed} == {"clock"}
 
 

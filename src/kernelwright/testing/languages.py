@@ -272,7 +272,7 @@ class LanguageSuite:
             timer.start()
             failure = self.refused(one, self.endless)
             timer.join()
-            assert (failure.stage, failure.kind) == ("build", "signal")
+            assert (failure.stage, failure.kind) == ("build", "killed")
             self.built(one, self.good)
 
     def test_two_builders_at_once_agree(self, builder: Builder) -> None:

@@ -280,7 +280,7 @@ def _weighed(words: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
         weights = torch.arange(1, count + 1, device=words.device) | 1
         return (words[list(rows)].long() * weights).sum(-1)
     # Large ones are summed as they are: a write that leaves the sum alone would have to be arranged.
-    parts = [words[row] for row in rows] if count >= 1 << 20 else [words[list(rows)]]
+    parts = [words[row] for row in rows] if count >= 1 << 22 else [words[list(rows)]]
     wide = [part.view(torch.int64) if count * width % 8 == 0 else part for part in parts]
     return torch.stack([part.sum(-1, dtype=torch.int64) for part in wide])
 

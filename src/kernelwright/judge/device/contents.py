@@ -13,9 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from kernelwright.judge.contents import KINDS, changing_part, resemble
-from kernelwright.judge.inputs import WILD, is_free, is_limited, observed
-from kernelwright.judge.structured import Mixer
+from kernelwright.judge.contents import AnyRefresher
+from kernelwright.judge.inputs import WILD, is_limited
 from kernelwright.types import TensorSpec
 
 ALIKE = "alike"
@@ -25,15 +24,8 @@ LARGEST_CHUNK = 1 << 26
 """Elements that are made at once, which bounds the memory for it."""
 
 
-class DeviceRefresher:
-    """Writes contents that no earlier call has seen.
-
-    Args:
-        specs: the problem's inputs.
-        draws: a few draws of the reference's own inputs.
-        parameters: values of the parameters that are varied.
-        seed: of everything that is drawn here.
-    """
+class DeviceRefresher(AnyRefresher):
+    """Writes contents that no earlier call has seen into stacked slots."""
 
     def __init__(
         self,
@@ -42,33 +34,21 @@ class DeviceRefresher:
         parameters: Sequence[torch.Tensor],
         seed: int,
     ) -> None:
-        self._specs, self._draws = specs, draws
-        self._parameters = tuple(p.clone() for p in parameters)
-        self._latest = tuple(p.clone() for p in parameters)
-        self._free = [is_free(spec, tensor) for spec, tensor in zip(specs, draws[0], strict=True)]
-        self._host = torch.Generator().manual_seed(seed)
+        super().__init__(specs, draws, parameters, seed)
         device = next((t.device for t in (*draws[0], *parameters)), torch.device("cpu"))
         self._device = torch.Generator(device).manual_seed(seed + 1)
-        self._turn = 0
         self._alone = -1
-        self.mixer = self._make_mixer()
-        """For tensors without free numbers; the session says whether the reference accepts its contents."""
-        self.wild = False
-        """Whether slots may hold wild elements; the session says so where the reference stands them."""
+        self.mixer = self.mixer.to(device)
 
-    @property
-    def mixes(self) -> bool:
-        """Tells whether any tensor holds no free numbers."""
-        return not all(self._free)
-
-    def _make_mixer(self) -> Mixer:
-        draws = [[t if free else t.cpu() for t, free in zip(draw, self._free, strict=True)] for draw in self._draws]
-        made = Mixer(observed(self._specs, draws), draws, self._host)
-        return made.to(self._device.device)
+    def renew(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Returns tensors like these with fresh contents."""
+        stacks = [t.unsqueeze(0).clone() for t in tensors]
+        self.refresh(stacks, [0])
+        return tuple(stack[0] for stack in stacks)
 
     def refresh(self, stacks: Sequence[torch.Tensor], slots: Sequence[int]) -> list[str]:
         """Writes fresh contents into some slots of the stacked inputs; returns what kind each slot is now."""
-        which = torch.randint(0, len(self._draws), (len(slots),), generator=self._host).tolist()
+        which = torch.randint(0, len(self._draws), (len(slots),), generator=self._rng).tolist()
         kinds = self._kinds(len(slots))
         # Where a round has one call, the call before it was on the same slot.
         before = [stack[slots[0]].clone() for stack in stacks] if list(slots) == [self._alone] else []
@@ -81,7 +61,7 @@ class DeviceRefresher:
         for place in self._alike(kinds):
             kinds[place] = ALIKE
             self._make_alike([s[slots[place - 1]] for s in stacks], [s[slots[place]] for s in stacks])
-        marked = [i for i, spec in enumerate(self._specs) if self._free[i] and not is_limited(spec)]
+        marked = self.marked
         for kind in ("wild", "nan"):
             rows = [slot for slot, found in zip(slots, kinds, strict=True) if found == kind]
             if rows and marked and (kind == "nan" or self.wild):
@@ -91,23 +71,7 @@ class DeviceRefresher:
     def _alike(self, kinds: Sequence[str]) -> list[int]:
         """Returns a few positions, in their order, of plain slots that have one before them."""
         plain = [place for place, kind in enumerate(kinds) if kind == "plain" and place and any(self._free)]
-        return sorted(plain[i] for i in torch.randperm(len(plain), generator=self._host).tolist()[:MOST_ALIKE])
-
-    def _make_alike(self, others: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
-        """Makes a slot's free tensors equal another slot's but for a part; of several, one often stays as it was."""
-        several = [i for i, free in enumerate(self._free) if free and tensors[i].numel()]
-        chance = int(torch.randint(0, 2 * max(1, len(several)), (), generator=self._host))
-        for i in several:
-            if len(several) > 1 and chance < len(several) and several[chance] == i:
-                tensors[i].copy_(others[i])
-            else:
-                resemble(others[i], tensors[i], self._host)
-
-    def _kinds(self, count: int) -> list[str]:
-        kinds: list[str] = []
-        while len(kinds) < count:
-            kinds += [KINDS[i] for i in torch.randperm(len(KINDS), generator=self._host).tolist()]
-        return kinds[:count]
+        return sorted(plain[i] for i in torch.randperm(len(plain), generator=self._rng).tolist()[:MOST_ALIKE])
 
     def _fill(
         self, index: int, spec: TensorSpec, stack: torch.Tensor, slots: Sequence[int], which: Sequence[int]
@@ -140,12 +104,12 @@ class DeviceRefresher:
         if is_limited(spec):
             into.clamp_(min=spec.low, max=spec.high)
         flat = into.view(-1)
-        places = torch.randint(0, len(flat), (8,), generator=self._host).to(flat.device)
+        places = torch.randint(0, len(flat), (8,), generator=self._rng).to(flat.device)
         flat[places[:4]] = flat[places[4:]]
 
     def _changes(self, count: int, *, only_less: bool) -> torch.Tensor:
-        sizes = 0.1 + 0.15 * torch.rand(count, generator=self._host)
-        signs = torch.where(torch.rand(count, generator=self._host) < 0.5, -1.0, 1.0)
+        sizes = 0.1 + 0.15 * torch.rand(count, generator=self._rng)
+        signs = torch.where(torch.rand(count, generator=self._rng) < 0.5, -1.0, 1.0)
         return -sizes if only_less else sizes * signs
 
     def _vary(self, fresh: torch.Tensor, *, only_less: bool) -> None:
@@ -158,28 +122,21 @@ class DeviceRefresher:
         factors = noise.mul_(change.view(-1, *(1,) * (fresh.dim() - 1))).mul_(2.0).add_(1.0)
         fresh.mul_(factors)
         flat = fresh.view(count, -1)
-        places = torch.randint(0, flat.shape[1], (8,), generator=self._host).to(fresh.device)
+        places = torch.randint(0, flat.shape[1], (8,), generator=self._rng).to(fresh.device)
         flat[:, places[:4]] = flat[:, places[4:]]
 
     def _mark(self, kind: str, stacks: Sequence[torch.Tensor], rows: Sequence[int]) -> None:
         """Puts wild elements into some tensors of some slots, or a NaN into one of them."""
-        chosen = torch.randperm(len(stacks), generator=self._host).tolist()
+        chosen = torch.randperm(len(stacks), generator=self._rng).tolist()
         at = torch.tensor(rows, device=stacks[0].device)
         for stack in [stacks[i] for i in chosen[: 1 if kind == "nan" else (len(chosen) + 1) // 2]]:
             for value in (float("nan"),) if kind == "nan" else (WILD, WILD, -WILD, -WILD):
-                places = torch.randint(0, stack[0].numel(), (len(rows),), generator=self._host)
+                places = torch.randint(0, stack[0].numel(), (len(rows),), generator=self._rng)
                 # numpy's: torch's own imports its compiler first, which takes seconds.
                 index = np.unravel_index(places.numpy(), tuple(stack.shape[1:])) if stack.dim() > 1 else ()
                 stack[(at, *(torch.from_numpy(part).to(stack.device) for part in index))] = value
 
-    def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
-        """Changes free parameters, as a whole and in part by turns."""
-        self._turn += 1
-        for original, latest, tensor in zip(self._parameters, self._latest, parameters, strict=True):
-            if not original.is_floating_point() or not original.numel() or not bool(original.isfinite().all()):
-                continue
-            fresh = original.clone().unsqueeze(0)
-            self._vary(fresh, only_less=False)
-            part = changing_part(original.numel(), self._turn, self._host)
-            latest.view(-1)[part] = fresh.view(-1)[part]
-            tensor.copy_(latest)
+    def _varied(self, source: torch.Tensor) -> torch.Tensor:
+        fresh = source.clone().unsqueeze(0)
+        self._vary(fresh, only_less=False)
+        return fresh[0]

@@ -308,13 +308,13 @@ def unexplained(samples: Samples) -> str | None:
 
 
 def merged(samples: Samples) -> dict[str, statistics.Numbers]:
-    """Returns the times by contender, the mean of both places of the one that has two."""
+    """Returns the times by contender; of the one that has two places, both in each row."""
     found: dict[str, statistics.Numbers] = {}
     for name, times in samples.times_us.items():
         if name.endswith(AGAIN):
             first = name.removesuffix(AGAIN)
             if len(times):
-                found[first] = (found[first] + np.asarray(times)) / 2.0
+                found[first] = np.column_stack((found[first], times))
         else:
             found[name] = np.asarray(times)
     return found

@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from kernelwright.errors import SourceError
 from kernelwright.judge import integrity
 from kernelwright.judge.baselines import EAGER, Unavailable
-from kernelwright.judge.contents import wild_inputs
+from kernelwright.judge.contents import make_refresher
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.device import floors
 from kernelwright.judge.device.arena import DeviceSlots
@@ -27,10 +26,8 @@ from kernelwright.judge.device.contents import DeviceRefresher
 from kernelwright.judge.device.draws import DeviceDraw, DeviceDraws, Facts
 from kernelwright.judge.device.executor import Executor
 from kernelwright.judge.device.shapes import DeviceShape, make_device_shapes
-from kernelwright.judge.inputs import draw_parameters
 from kernelwright.judge.policies import DEVICE_LIBRARIES
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
-from kernelwright.judge.slots import bytes_of
 from kernelwright.judge.surprises import Surprises
 from kernelwright.process import Emit
 from kernelwright.types import Policy, Problem, Target
@@ -39,7 +36,6 @@ DRAW_MEMORY_SHARE = 0.6
 """Of the device memory that slots leave, for draws that are kept; others are made again for each candidate."""
 PRODUCTS = re.compile(r"@|\b(matmul|mm|bmm|addmm|baddbmm|einsum|linear|Linear|scaled_dot_product_attention)\b")
 MOST_IDLE_BYTES = 1 << 30
-TIMED_DRAWS = 4
 TIMED_DRAW_BYTES = 1 << 30
 
 
@@ -90,7 +86,7 @@ class DeviceSession:
         self.kinds: dict[int, str] = {}
         """What kind of contents each slot got when it was refreshed last."""
         with self._told("contents"):
-            self._refresher = self._make_refresher()
+            self._refresher = make_refresher(DeviceRefresher, problem, self.draws, most_bytes=TIMED_DRAW_BYTES)
             self.refresh(range(self.slots.count))
         with self._told("first draw"):
             given = self.draw("given", 0)
@@ -145,42 +141,6 @@ class DeviceSession:
         return (*families, *(f"baseline {b.name} unavailable: {b.reason}" for b in missing))
 
     # ------------------------------------------------------------------------------------------ timed rounds
-
-    def _make_refresher(self) -> DeviceRefresher:
-        each = sum(bytes_of(spec) for spec in self.problem.inputs)
-        count = max(2, min(TIMED_DRAWS, TIMED_DRAW_BYTES // max(1, each)))
-        draws = [self.draws.make_inputs(self.draws.seed("timed", i)) for i in range(count)]
-        parameters = draw_parameters(
-            self.problem.parameters, self.draws.initial, 0, self.draws.seed("timed parameters")
-        )
-        made = DeviceRefresher(self.problem.inputs, draws, parameters, self.draws.seed("refresh"))
-        made.mixer.active = self._accepts_mixed(made)
-        made.wild = self._stands_wild()
-        return made
-
-    def _accepts_mixed(self, refresher: DeviceRefresher) -> bool:
-        """Tells whether the reference is finite for integers and masks that are mixed from several draws."""
-        if not refresher.mixes:
-            return True
-        stacks = [t.unsqueeze(0).clone() for t in self.draws.make_inputs(self.draws.seed("mixed"))]
-        refresher.refresh(stacks, [0])
-        inputs = [t[0].nan_to_num(0.0) if t.is_floating_point() else t[0] for t in stacks]
-        parameters = draw_parameters(self.problem.parameters, self.draws.initial, 0, self.draws.seed("mixed"))
-        try:
-            with self.draws.within():
-                outputs = self.truth.own(inputs, parameters)
-        except SourceError:
-            return False
-        return all(bool(t.isfinite().all()) for t in outputs if t.is_floating_point())
-
-    def _stands_wild(self) -> bool:
-        """Tells whether the reference is finite for inputs with a few wild elements."""
-        drawn = wild_inputs(self.problem.inputs, self.draws.make_inputs(self.draws.seed("wild")))
-        with self.draws.within():
-            outputs = self.truth.own(
-                drawn, draw_parameters(self.problem.parameters, self.draws.initial, 0, self.draws.seed("wild"))
-            )
-        return all(bool(t.isfinite().all()) for t in outputs if t.is_floating_point())
 
     def refresh(self, chosen: Sequence[int]) -> None:
         """Gives some slots and the parameters contents that no earlier call has seen."""

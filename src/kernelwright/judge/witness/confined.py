@@ -14,14 +14,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from kernelwright.errors import WorkerDied
 from kernelwright.jail import Jail, Jailed
 from kernelwright.judge.witness import channel, observing
+from kernelwright.process import is_stopped
+from kernelwright.types import KILLED
 
 WORKER = "kernelwright.judge.witness.worker"
 AWAKE_DEADLINE_S = 120.0
+LOOK_S = 5.0
+"""How often it is looked whether somebody has stopped it before it was awake."""
 END_S = 10.0
 TAIL_BYTES = 2000
 OWN_BYTES = 2 << 30
@@ -82,13 +86,21 @@ class Confined:
         if self._inner:
             return
         try:
-            told = channel.receive(self.reply, deadline=time.monotonic() + AWAKE_DEADLINE_S)
-            self._inner = int(told["awake"])
+            self._inner = int(self._first_message()["awake"])
         except (EOFError, TimeoutError, channel.BadMessage):
             tail = self.log_tail()
             self.close()
             raise WorkerDied(f"a witness worker did not start: {tail[-300:] or 'it said nothing'}") from None
         self._witness = observing.named_inside(self._jailed.pid, self._inner)
+
+    def _first_message(self) -> Any:
+        until = time.monotonic() + AWAKE_DEADLINE_S
+        while True:
+            try:
+                return channel.receive(self.reply, deadline=min(until, time.monotonic() + LOOK_S))
+            except TimeoutError:
+                if time.monotonic() > until or any(map(is_stopped, self._jailed.processes())):
+                    raise
 
     @property
     def process(self) -> int:
@@ -129,7 +141,8 @@ class Confined:
             return kind, f"the candidate's process was ended: {self._jailed.reason}"
         if code < 0:
             hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-            return "signal", f"the candidate ended its process by {signal.Signals(-code).name}{hint}{said}"
+            kind = KILLED if code == -signal.SIGKILL else "signal"  # perhaps by somebody else
+            return kind, f"the candidate ended its process by {signal.Signals(-code).name}{hint}{said}"
         return "exit", f"the candidate ended its process with status {code}{said}"
 
     def log_tail(self) -> str:

@@ -9,18 +9,19 @@ Not here: the process (witness.py) and what is right (correctness.py).
 
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
 from collections.abc import Sequence
 
 import torch
 
-from kernelwright.judge import conditions, integrity
+from kernelwright.judge import conditions, integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.draws import Draw
 from kernelwright.judge.examine import CHECKS, _Examination
 from kernelwright.judge.findings import Unfit
-from kernelwright.judge.runner import Runner, RunnerStopped
+from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped
 from kernelwright.judge.session import Session
 from kernelwright.judge.slots import POISONS, Region, Workspaces
 from kernelwright.judge.witness.describing import describe
@@ -35,6 +36,8 @@ NOTE = (
 )
 COMPARED_ELEMENTS = 1 << 22
 """Elements of timed outputs that are compared in one round; beyond them a random sample of the calls."""
+WITNESSES = 3
+"""How often a candidate is tried whose process is killed or stopped: it may have been somebody else."""
 KEPT = (
     "in a new process state the same call is right, so something is kept from earlier calls: answers, or values made "
     "from inputs or parameters. Both change between calls; whatever depends on them must be made in each call"
@@ -50,6 +53,9 @@ def examine_witnessed(
     del artifact  # its sources are the candidate's, and its key said so
     workspaces = Workspaces(())
     try:
+        for _ in range(WITNESSES - 1):
+            with contextlib.suppress(RunnerKilled):  # by itself, or by somebody else: once more
+                return _Witnessed(session, candidate, policy, workspaces).run_witnessed()
         return _Witnessed(session, candidate, policy, workspaces).run_witnessed()
     except RunnerStopped as stopped:
         return stopped.failure
@@ -175,7 +181,30 @@ class _Witnessed(_Examination):
         if self.session.device != "cpu":
             # Every slot's graph is captured before anything counts.
             runner.run(range(self.slots.count))
-        return super()._estimate_us(runner)
+        estimate_us = super()._estimate_us(runner)
+        self.witness.extras_ns.clear()
+        return estimate_us
+
+    def _check_time(self, samples: timing.Samples) -> None:
+        """Has the candidate pay for what it made the judge's own part take: the usual block says how much that is."""
+        extra_us = self.witness.extra_us()
+        calls = samples.calls[timing.CANDIDATE]
+        samples.times_us[timing.CANDIDATE] = [t + extra_us / calls for t in samples.times_us[timing.CANDIDATE]]
+        super()._check_time(samples)
+        if extra_us:
+            self.found.evidence["clock"] += f"; {extra_us:.0f} µs a block were added for what ran between calls"
+
+    def _announce(self, called: Sequence[int]) -> None:
+        """What the judge's own part needs is made before there is anything to compute from."""
+        if self.session.device == "cpu":
+            self.session.refresh_parameters()
+            self.witness.announce(called)
+        else:
+            self.witness.rest()
+
+    def _refresh(self, called: Sequence[int]) -> None:
+        # On a CPU the parameters were refreshed when the block was announced.
+        self.session.refresh(called, parameters=self.session.device != "cpu")
 
     def _inspect(self, called: Sequence[int]) -> str | None:
         """Compares the outputs of all calls of a round, as far as they are not too large."""

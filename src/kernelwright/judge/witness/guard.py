@@ -11,7 +11,8 @@ candidate, whose code nobody can exchange, and call nothing but C functions that
 Covers: functions, classes, defaults and data of this package's modules, their objects, ctypes functions, builtins,
     handlers of signals, timers, trace and profile functions, modes, kernels registered for what arguments are made by;
     audit hooks are refused.
-Does not cover: memory that is written through ctypes.
+Does not cover: memory that is written through ctypes, and a worker whose loop was taken over altogether: what they do
+    late is seen from outside (looking.py).
 """
 
 from __future__ import annotations

@@ -18,6 +18,10 @@ MOST_WAITING = 2
 """Candidates that fail at once would else wait for each other's imports."""
 
 
+STARTS = 4
+"""How many processes may die before one is awake."""
+
+
 class Spares:
     """A few processes that wait.
 
@@ -33,8 +37,14 @@ class Spares:
     def take(self) -> Confined:
         """Returns a process that is awake; starts the next one where more candidates are likely."""
         self._waiting = [confined for confined in self._waiting if not confined.ended]
-        confined = self._waiting.pop(0) if self._waiting else self._start()
-        confined.wait_awake()
+        for left in reversed(range(STARTS)):
+            confined = self._waiting.pop(0) if self._waiting else self._start()
+            try:
+                confined.wait_awake()
+                break
+            except WorkerDied:  # no candidate has been in it: somebody ended it
+                if not left:
+                    raise
         self._taken += 1
         if self._taken > 1:
             self._waiting += [self._start() for _ in range(MOST_WAITING - len(self._waiting))]

@@ -10,6 +10,7 @@ Not here: the other end (worker.py), the verdict (examine.py).
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,15 @@ import numpy as np
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.findings import Unfit
 from kernelwright.judge.integrity import CLOCK_SHARE, clock_fault
-from kernelwright.judge.runner import MAX_CALLS, Block, RunnerStopped
+from kernelwright.judge.runner import MAX_CALLS, Block, RunnerKilled, RunnerStopped
 from kernelwright.judge.slots import POISONS, Region, Slots
 from kernelwright.judge.witness import channel, observing
 from kernelwright.judge.witness.confined import Confined
+from kernelwright.judge.witness.looking import Looking, Seen
 from kernelwright.judge.witness.memory import STAMP_BYTES
+from kernelwright.process import is_stopped
 from kernelwright.reference_program import DTYPES, NAMES
-from kernelwright.types import Failure, SourceFile, Stage
+from kernelwright.types import KILLED, Failure, SourceFile, Stage
 
 STAGES: tuple[Stage, ...] = ("load", "run")
 EMPTY_BLOCKS, TRIAL_BLOCKS, TRIAL_CALLS = 15, 9, 16
@@ -37,6 +40,8 @@ ROOM, ROOM_NS = 1.5, 1_000_000.0
 """How much longer than usual the judge's own part may take before the rest counts as the candidate's time: a busy
 machine must not blame an honest one, nor threads that still spin after a parallel region. None of a candidate's code
 runs there unless it has got round every check."""
+EXTRA, EXTRA_NS = 1.25, 100_000
+"""The same for the usual block of a judgement, where a single interruption does not count."""
 ALONE_S = 0.2
 MESSAGE_LIMIT, DETAIL_LIMIT = 400, 4000
 
@@ -49,12 +54,18 @@ class Allowance:
     """Arguments and parameters."""
     hand_in: tuple[float, float] = (0.0, 0.0)
     """Looking at results and copying them."""
+    telling: float = 0.0
+    """Telling where one call's results lie."""
 
     def excess(self, ready_ns: float, hand_in_ns: float, calls: int) -> float:
         """Returns by how much a block's two untimed parts took longer than that."""
         usual = (self.ready[0] + calls * self.ready[1], self.hand_in[0] + calls * self.hand_in[1])
         spent = (ready_ns, hand_in_ns)
         return sum(max(0.0, s - ROOM * u - ROOM_NS) for s, u in zip(spent, usual, strict=True))
+
+    def usual(self, calls: int) -> float:
+        """Returns how long both parts take together."""
+        return self.ready[0] + self.hand_in[0] + calls * (self.ready[1] + self.hand_in[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,12 @@ class Witness:
         self._deadline_s = OPEN_DEADLINE_S
         self._allowance, self.latency_ns, self.moved = Allowance(), 0.0, False
         self._loaded, self._threads, self._tired = False, int(setup["threads"]), False
+        self.extras_ns: list[float] = []
+        """By how much the judge's own part of each block took longer than usual."""
+        self._announced: tuple[int, ...] | None = None
+        self._ready_ns = 0
+        rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
+        self._looking = Looking(slots, setup, rng)
         self.accepted: tuple[str, ...] = ()
         """What loading the candidate changed in its own process, and could keep."""
         try:
@@ -162,38 +179,66 @@ class Witness:
         """
         if self._loaded and not slots:
             return Block(np.empty(0, np.int64), np.empty(0, np.int64), 0, int(self.latency_ns))
-        block, spent, findings = self._block(slots)
+        block, spent, findings, seen = self._block(slots)
         self._observe(slots)
         self._check(findings)
+        self._looking.compare(seen)
+        if slots:
+            self.extras_ns.append(spent.ready + spent.hand_in - EXTRA * self._allowance.usual(len(slots)))
         excess = self._allowance.excess(spent.ready, spent.hand_in, len(slots))
-        whole = Block(block.starts, block.ends, block.sent, block.received + int(excess))
+        received = block.received + int(excess - self._allowance.telling * len(slots))
+        whole = Block(block.starts, block.ends, block.sent, max(received, *block.ends[-1:].tolist(), block.sent))
         interrupted = clock_fault(whole) and was_interrupted(whole, spent.processor, self._threads)
         return by_the_judges_clock(whole) if interrupted else whole
 
-    def _block(self, slots: Sequence[int]) -> tuple[Block, Spent, Any]:
+    def _block(self, slots: Sequence[int]) -> tuple[Block, Spent, Any, list[Seen]]:
         assert len(slots) <= MAX_CALLS
         deadline = time.monotonic() + self._deadline_s
-        self.rest()
-        before, begun = self._processor_ns(), time.monotonic_ns()
-        self._result("ready", slots=list(slots), moved=self.moved, deadline=deadline)
-        sent, ready_ns = time.monotonic_ns(), self._processor_ns() - before
-        called = self._ask("go", deadline=deadline).get("called")
+        if tuple(slots) != self._announced:
+            self.announce(slots)
+        self._announced = None
+        before, sent = self._processor_ns(), time.monotonic_ns()
+        answer = self._ask("go", deadline=deadline)
         received, after = self._alone(), self._processor_ns()
+        seen = self._look(slots, answer.get("at"))
+        looked, before_ns = time.monotonic_ns(), self._processor_ns()
         findings = self._result("hand in", deadline=deadline)
-        ended, hand_in_ns = time.monotonic_ns(), self._processor_ns() - after
+        ended, hand_in_ns = time.monotonic_ns(), self._processor_ns() - before_ns
         self._stop()
         self._tired = True
-        if called != len(slots):
+        if answer.get("called") != len(slots):
             raise self._broken("it answered another block than it was sent")
         stamps = np.frombuffer(self._stamps.map, dtype=np.int64, count=2 * len(slots)).reshape(-1, 2).copy()
         block = Block(stamps[:, 0], stamps[:, 1], sent, received)
         spent = Spent(
-            ready=min(sent - begun, ready_ns),
+            ready=self._ready_ns,
             calls=received - sent,
-            hand_in=min(ended - received, hand_in_ns),
-            processor=after - before - ready_ns,
+            hand_in=min(ended - looked, hand_in_ns),
+            processor=after - before,
         )
-        return block, spent, findings
+        return block, spent, findings, seen
+
+    def extra_us(self) -> float:
+        """Returns how much longer than usual the judge's part of a timed block takes, by the median; 0 for little."""
+        return max(0.0, float(np.median(self.extras_ns or [0.0])) - EXTRA_NS) / 1e3
+
+    def _look(self, slots: Sequence[int], places: Any) -> list[Seen]:
+        if not self._loaded:
+            return []
+        self._stop()
+        return self._looking.look(self.process, slots, places)
+
+    def announce(self, slots: Sequence[int]) -> None:
+        """Has arguments made for the next block, and parameters taken over.
+
+        On a CPU this is done before the inputs' contents are written: whatever runs here has nothing to work on.
+        """
+        self.rest()
+        before, begun = self._processor_ns(), time.monotonic_ns()
+        self._result("ready", slots=list(slots), moved=self.moved)
+        self._ready_ns = min(time.monotonic_ns() - begun, self._processor_ns() - before)
+        self._stop()
+        self._announced = tuple(slots)
 
     def rest(self) -> None:
         """Lets it free what it has kept, which may run a candidate's code.
@@ -241,18 +286,21 @@ class Witness:
         """Measures the judge's own part with empty calls; no candidate is loaded."""
         count = min(TRIAL_CALLS, self._slots.count)
         empty = [self._block(())[1] for _ in range(EMPTY_BLOCKS)]
-        full = []
+        full, telling = [], []
         for _ in range(TRIAL_BLOCKS):
             # As in a timed round, the memory was written here just before.
             self._slots.poison(range(count), POISONS[0])
             for slot in range(count):
                 for memory in self._slots.inputs[slot]:
                     memory.copy_(memory.clone())
-            full.append(self._block(tuple(range(count)))[1])
+            block, spent, *_ = self._block(tuple(range(count)))
+            full.append(spent)
+            telling.append(spent.calls - int((block.ends - block.starts).sum()))
         self.latency_ns = float(np.median([spent.calls for spent in empty]))
         self._allowance = Allowance(
             ready=_line([s.ready for s in empty], [s.ready for s in full], count),
             hand_in=_line([s.hand_in for s in empty], [s.hand_in for s in full], count),
+            telling=_line([s.calls for s in empty], telling, count)[1],
         )
 
     # ----------------------------------------------------------------------------------------------- observing
@@ -307,9 +355,10 @@ class Witness:
         try:
             answer = channel.receive(self._confined.reply, deadline=deadline, most=channel.MOST_REPLY_BYTES)
         except TimeoutError:
+            kind = RunnerKilled if is_stopped(self.process) else RunnerStopped
             self.close()
             text = f"the candidate took longer than {self._deadline_s:g} s; it was killed"
-            raise RunnerStopped(Failure(stage="run", kind="timeout", message=text)) from None
+            raise kind(Failure(stage="run", kind="timeout", message=text)) from None
         except EOFError:
             raise self._ended() from None
         except channel.BadMessage as bad:
@@ -332,7 +381,8 @@ class Witness:
     def _ended(self) -> RunnerStopped:
         kind, message = self._confined.how_it_ended()
         self.close()
-        return RunnerStopped(Failure(stage="run", kind=kind, message=message))
+        stopped = RunnerKilled if kind == KILLED else RunnerStopped
+        return stopped(Failure(stage="run", kind="signal" if kind == KILLED else kind, message=message))
 
     def close(self) -> None:
         """Ends the process with everything that it started; harmless when done before."""

@@ -50,7 +50,8 @@ def main(control: int, reply: int, fds: tuple[int, int, int]) -> None:
                 tables = [*guard.own_tables(), *holder.tables()]
                 look = guard.watch(tables, [*guard.functions_of(tables), *holder.functions()]).__next__
             elif message["verb"] == "go":
-                answer = {"called": holder.go()}  # type: ignore[union-attr]
+                called, places = holder.go()  # type: ignore[union-attr]
+                answer = {"called": called, "at": places}
             else:
                 answer = {"result": verbs[message["verb"]](holder, message)}  # type: ignore[arg-type]
         except Stopped as stopped:
