@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from kernelwright.jail import Jail, cell, enter  # noqa: E402
+from kernelwright.jail import Jail, cell, enter
 
 PROBE = """
 import ctypes
