@@ -2,9 +2,8 @@
 
     python benchmarks/jail_cuda.py
 
-One line for each: what cuInit, the context and an allocation say (0 is success). Takes about half a minute on a machine
-with a GPU. On the first H200 that was tried, cuInit said 304 in every jail, with and without Landlock and seccomp, and 0
-outside.
+One line for each: what cuInit, the context and an allocation say (0 is success). Takes about half a minute with a GPU.
+On the first H200 that was tried, cuInit said 304 in every jail, with and without Landlock and seccomp, and 0 outside.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from kernelwright.jail import Jail, cell, enter  # noqa: E402
+from kernelwright.jail import Jail, cell, enter
 
 PROBE = """
 import ctypes

@@ -21,7 +21,7 @@ from kernelwright.commands.outcomes import give
 from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.judge.policies import POLICIES
 from kernelwright.llm.prompts import GUIDED
-from kernelwright.run.authoring.writing import MAX_TOKENS
+from kernelwright.run.models.writing import MAX_TOKENS
 from kernelwright.testing.strategies import fake_record
 from kernelwright.types import Candidate, Failure, Judgement, LaunchPlan, Record, SourceFile, digest, replace
 

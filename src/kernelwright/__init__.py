@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelwright.api import judge_kernel, optimize
-    from kernelwright.authoring import fuse, kernel
+    from kernelwright.authoring import fuse, kernel, optimize_model
     from kernelwright.deploy import accelerate, explain, load
     from kernelwright.deploy.matmul import matmul
     from kernelwright.errors import KernelwrightError, SourceError, UserError
@@ -58,6 +58,7 @@ __all__ = [
     "load",
     "matmul",
     "optimize",
+    "optimize_model",
 ]
 
 LATER = {
@@ -77,6 +78,7 @@ LATER = {
     "load": "deploy",
     "matmul": "deploy.matmul",
     "optimize": "api",
+    "optimize_model": "authoring",
 }  # fmt: skip
 """Names that are loaded on first use, by the module that has them."""
 

@@ -12,7 +12,7 @@ from kernelwright import capture, languages, run
 from kernelwright.errors import UserError
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES, policies_for
-from kernelwright.run.authoring import Authors
+from kernelwright.run.models import Authors
 from kernelwright.run.result import Event, Result
 from kernelwright.store import Store
 from kernelwright.types import Record, Target
@@ -55,7 +55,7 @@ def optimize(
         out: the folder of the store and of what is found; default kernelwright-out/NAME. What it holds is not
             judged again.
         seed: fixes what is proposed; None goes on with the last run's.
-        authors: language models that write kernels (run/authoring); None leaves it to the experts.
+        authors: language models that write kernels (run/models); None leaves it to the experts.
         on_step: called with a line for each step before the search.
         on_event: called with each event of the search.
 

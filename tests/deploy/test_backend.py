@@ -13,10 +13,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import kernelwright
-from kernelwright.deploy import Shadow
+from kernelwright.deploy import Shadow, decisions, regions
 from kernelwright.deploy import backend as backends
 from kernelwright.deploy.operator import KNOWN, Operator
 from kernelwright.deploy.regions import pattern_of, regions_of, replaced, trace
+from kernelwright.types import replace
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 """Inductor's own imports warn."""
@@ -132,18 +133,115 @@ def test_a_model_runs_with_kernels_in_it(op: Operator, monkeypatch: pytest.Monke
         assert op.launched() == before + 2
 
 
-def test_only_winners_stay(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_winners_stay(op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
     model, x = Block(), torch.randn(8, 64)
     for low, launches in ((1.5, 2), (0.9, 0)):
         torch._dynamo.reset()
         monkeypatch.setattr(backends, "ratio", lambda *_, low=low: (low, low + 0.1, low + 0.2))
         with torch.no_grad():
-            fast = kernelwright.accelerate(model)
+            fast = torch.compile(model, backend=backends.backend, options={"measure": "again"})
             fast(x)
             before = op.launched()
             assert torch.allclose(fast(x), model(x), atol=1e-6)
             assert op.launched() == before + launches
+
+
+def test_what_was_measured_is_remembered(op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    measured: list[int] = []
+
+    def ratio(*_: object) -> tuple[float, float, float]:
+        measured.append(1)
+        return 1.5, 1.6, 1.7
+
+    monkeypatch.setattr(backends, "ratio", ratio)
+    decisions.DECIDED.clear()
+    model = Block()
+    for rows, count in ((8, 1), (8, 1), (16, 2)):  # another shape is another decision
+        torch._dynamo.reset()
+        with torch.no_grad():
+            kernelwright.accelerate(model)(torch.randn(rows, 64))
+        assert len(measured) == count
+    assert [str(placed) for placed in decisions.DECIDED] == [
+        f"{op.name} in place, 2 times: 1.60x (1.50 to 1.70): kept"
+    ] * 3
+    for file in tmp_path.rglob("*.json"):
+        file.write_text("{")  # damaged: measured again
+    torch._dynamo.reset()
+    with torch.no_grad():
+        kernelwright.accelerate(model)(torch.randn(8, 64))
+    assert len(measured) == 3
+
+
+def test_a_graph_that_does_not_compile_with_a_kernel_runs_without_it(
+    op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def picky(module: torch.fx.GraphModule, _: object) -> Any:
+        if any("kernelwright" in str(node.target) for node in module.graph.nodes):
+            raise RuntimeError("no such operator")
+        return module.forward
+
+    monkeypatch.setattr(backends, "inductor", lambda: picky)
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    model, x = Block(), torch.randn(8, 64)
+    with torch.no_grad():
+        assert torch.allclose(kernelwright.accelerate(model)(x), model(x))
+    assert "does not compile: no such operator" in decisions.DECIDED[-1].reason
+    assert op.launched() == 0
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_sizes_that_vary_are_inductors(op: Operator, monkeypatch: pytest.MonkeyPatch, dynamic: bool | None) -> None:
+    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    model = Block()
+    fast = torch.compile(model, backend=backends.backend, dynamic=dynamic, options={"measure": False})
+    with torch.no_grad():
+        for rows in (8, 12, 16, 12):
+            x = torch.randn(rows, 64)
+            assert torch.allclose(fast(x), model(x), atol=1e-6)
+    assert op.launched() == (0 if dynamic else 2)  # without a word from the user, the first size is a fixed one
+
+
+def test_a_recurrent_module_that_breaks_the_graph_stays_right(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    block, lstm = Block(), torch.nn.LSTM(64, 64, batch_first=True)
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            first = block(x)
+            out: torch.Tensor = block(lstm(first[None])[0][0])
+            return out
+
+    model, x = Model(), torch.randn(8, 64)
+    with torch.no_grad():
+        assert torch.allclose(kernelwright.accelerate(model, measure=False)(x), model(x), atol=1e-6)
+    assert op.launched() == 4
+
+
+def test_results_that_lay_otherwise_are_replaced_where_nothing_needs_it(
+    op: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def original(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (torch.relu(x.t() * w).contiguous(),)
+
+    monkeypatch.setattr(op.original, "forward", original)
+    monkeypatch.setattr(op, "problem", replace(op.problem, inputs=(replace(op.problem.inputs[0], shape=(64, 8)),)))
+    pattern = pattern_of(op)
+    assert pattern is not None
+    assert "contiguous" not in str(pattern.graph)
+    module = traced(lambda x, w: torch.relu(x.t() * w) @ w, (64, 16), (64,))
+    returned = traced(lambda x, w: torch.relu(x.t() * w), (64, 16), (64,))
+    viewed = traced(lambda x, w: torch.relu(x.t() * w).t().view(-1) + 1, (64, 16), (64,))
+    reasons = []
+    for each in (module, returned, viewed):
+        monkeypatch.setattr(regions, "_outside", lambda region: "")
+        reasons += [region.reason for region in regions_of(each, [pattern])]
+    assert reasons[0] == ""
+    assert all("not contiguous" in reason for reason in reasons[1:])
+    assert len(reasons) == 3
 
 
 def test_training_leaves_a_kernel_without_gradients_out(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +261,9 @@ def test_training_leaves_a_kernel_without_gradients_out(op: Operator, monkeypatc
 def test_the_ratio_is_that_of_the_times_with_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = [0.0]
     monkeypatch.setattr(backends, "time", SimpleNamespace(perf_counter=lambda: moment[0]))
-    turns = itertools.cycle((0.010, 0.011, 0.012))
+    # Three calls before the rounds; a round is the least of five calls, so that one that is interrupted does not count.
+    rounds = itertools.cycle([*(9.0, 0.010) * 2, 9.0, *(0.011,) * 5, *(0.012,) * 5])
+    turns = itertools.chain(itertools.repeat(0.010, 3), rounds)
 
     def takes(seconds: Iterator[float]) -> Any:
         def run(x: torch.Tensor) -> torch.Tensor:

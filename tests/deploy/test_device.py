@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.deploy.making import problem
+from tests.deploy.making import bundle, launcher_or_skip, problem
 
 import kernelwright
-from kernelwright.deploy import Shadow, device, launcher
+from kernelwright.deploy import Shadow, device, launcher, running
 from kernelwright.deploy.bundle import BundledKernel, read_bundle
 from kernelwright.deploy.envelope import envelope_of
 from kernelwright.deploy.export import export
@@ -93,6 +93,10 @@ class Driver:
     def limits_of(self, ordinal: int) -> DeviceLimits:
         return LIMITS
 
+    def bind(self, ordinal: int) -> int:
+        self.asked.append(("bind", ordinal))
+        return 99
+
     def load_module(self, blob: bytes) -> str:
         return blob.decode()
 
@@ -136,7 +140,8 @@ def test_a_plan_goes_to_the_callers_stream_in_order(driver: Driver, tmp_path: Pa
     x, weight, out, sums = torch.zeros(5, 64), torch.zeros(64), torch.zeros(5, 64), torch.zeros(256, dtype=torch.uint8)
     for _ in range(2):
         module.call((x, weight, out), {"sums": sums}, (5,))
-    once = [entry for entry in driver.asked if entry[0] != "allow"][:3]
+    assert driver.asked[0] == ("bind", 0)
+    once = [entry for entry in driver.asked if entry[0] not in ("allow", "bind")][:3]
     pointers = tuple(struct.pack("<Q", t.data_ptr()) for t in (x, weight, out))
     assert once == [
         ("launch", "scale", 5, False, 4711, (*pointers, struct.pack("<i", 64))),  # the first never starts early
@@ -163,21 +168,21 @@ def test_the_compiled_launcher_gets_the_plan_as_data(
     assert geometries[1][-1] == 1
     told: list[dict[str, Any]] = []
 
-    def make(data: dict[str, Any]) -> tuple[Any, Any, Any]:
+    def make(data: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
         told.append(data)
-        return None, None, None
+        return None, None, None, None
 
     monkeypatch.setattr(launcher, "module", lambda *, build: SimpleNamespace(make=make))
-    library = SimpleNamespace(cuLaunchKernelEx=None, aoti_torch_get_current_cuda_stream=None)
+    library = SimpleNamespace(cuLaunchKernelEx=None, cuCtxSetCurrent=None, aoti_torch_get_current_cuda_stream=None)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     made = launcher.compiled_cuda(
-        one, Shadow(first=1, every=9), ordinal=0, functions=functions, geometries=geometries, build=False
+        one, Shadow(first=1, every=9), ordinal=0, context=99, functions=functions, geometries=geometries, build=False
     )
     assert made is not None
     (data,) = told
     assert data["steps"][0]["parameters"] == (0, 1, 2, struct.pack("<i", 64))
     assert data["steps"][1]["parameters"] == (3, 2)
-    assert (data["spaces"], data["alignment"], data["every"]) == ((256,), 256, 9)
+    assert (data["spaces"], data["alignment"], data["every"], data["context"]) == ((256,), 256, 9, 99)
     assert device.Module(kernel(tmp_path, dynamic=True), 0).fixed_launches() is None
 
 
@@ -212,3 +217,39 @@ def test_a_cubin_is_exported_and_loads_where_there_is_no_device(tmp_path: Path) 
     x, weight = torch.randn(8, 64), torch.randn(64)
     assert torch.equal(op(x, weight), torch.relu(x * weight))
     assert op.launched() == 0
+
+
+def test_one_launch_leads_to_the_kernel_of_each_device(tmp_path: Path) -> None:
+    launcher_or_skip()
+    one = bundle(tmp_path / "cpu")
+    op = kernelwright.load(one, launcher="compiled", shadow=Shadow(first=0, every=0))
+    (here, library), *rest = op._running._compiled.values()
+    assert library is not None
+    assert not rest
+    pretended = {
+        "inputs": (), "outputs": (), "spaces": (), "axes": (), "alignment": 256, "first": 0, "every": 0, "device": 1,
+        "launch": 0, "current_stream": 0, "set_context": 0, "context": 0, "steps": (),
+    }  # fmt: skip
+    far = launcher.Compiled(*launcher.module(build=False).make(pretended))
+    x, weight = torch.randn(8, 64), torch.randn(64)
+    assert far.launch(x, weight) is NotImplemented  # it has nothing for this device
+    far.join(here.launch)
+    assert torch.equal(far.launch(x, weight), torch.relu(x * weight))
+    assert (far.launched(), here.launched()) == (0, 1)
+    far.turn_off()
+    assert torch.equal(far.launch(x, weight), torch.relu(x * weight))  # each is turned off by itself
+    here.turn_off()
+    assert far.launch(x, weight) is NotImplemented
+    with pytest.raises(TypeError, match="only a launch"):
+        far.join(print)
+
+
+def test_nothing_is_loaded_while_a_graph_is_captured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = kernelwright.load(bundle(tmp_path / "cpu"), launcher="python", shadow=Shadow(first=0, every=0))
+    monkeypatch.setattr(running, "_is_capturing", lambda device: True)
+    x, weight = torch.randn(8, 64), torch.randn(64)
+    assert torch.equal(op(x, weight), torch.relu(x * weight))
+    assert (op.launched(), op.watch.reason) == (0, "")
+    monkeypatch.undo()
+    assert torch.equal(op(x, weight), torch.relu(x * weight))
+    assert op.launched() == 1

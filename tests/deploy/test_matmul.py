@@ -85,7 +85,7 @@ class OnTheProcessor(Products):
         geometry = tuple(int(n) for n in (*step.launch.grid, *step.launch.block, *step.launch.cluster, 0, 0, 0))  # type: ignore[union-attr]
         addresses = dict(zip(("launch", "current_stream", "encode"), map(launcher.address_of, functions), strict=True))
         steps = ({"function": 1, "geometry": geometry, "parameters": launcher._parameters(step, order, maps)},)
-        data = forms(a, b, bias) | addresses | {"device": -1, "steps": steps}
+        data = forms(a, b, bias) | addresses | {"device": -1, "set_context": 0, "context": 0, "steps": steps}
         return launcher.Compiled(*launcher.module(build=True).make(data)).launch
 
 
@@ -198,7 +198,8 @@ def test_the_vendors_algorithm_is_called_with_what_was_written_down() -> None:
         "buffers": (1, 0, 2, 3), "algorithm": bytes(range(64)), "workspace_bytes": 256,
     }  # fmt: skip
     data = forms(a, b, None) | {
-        "device": -1, "launch": 0, "current_stream": launcher.address_of(stream), "steps": (step,), "spaces": (256,),
+        "device": -1, "launch": 0, "current_stream": launcher.address_of(stream), "set_context": 0, "context": 0,
+        "steps": (step,), "spaces": (256,),
     }  # fmt: skip
     out = launcher.Compiled(*launcher.module(build=False).make(data)).launch(a, b)
     ((handle, product, _, first, first_layout, second, second_layout, _, c, _, d, last, algorithm, _, size, _),) = said

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,21 +13,26 @@ from tests.deploy.making import problem
 from tests.deploy.test_device import SOURCE
 
 import kernelwright
-from kernelwright.deploy import Shadow
+from kernelwright.deploy import Shadow, launcher
 from kernelwright.deploy.export import export
 from kernelwright.deploy.operator import Operator
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.device import driver
 from kernelwright.languages import candidate_from_file, cuda_target
 from kernelwright.run.verify import Remembered
 from kernelwright.testing.strategies import fake_policy, fake_record
 from kernelwright.types import Target, digest
 
-# The compiler of this version of torch uses what this version of torch has deprecated, and captures an empty graph.
+# The compiler of this version of torch uses what this version has deprecated, captures an empty graph, and says
+# what else float32 products could be.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:The CUDA Graph is empty:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*TensorFloat32 tensor cores"),
 ]
 
 NEVER = Shadow(first=0, every=0)
+EVERY = Shadow(first=1, every=1)
 
 
 def exported(folder: Path, target: Target, source: str = SOURCE) -> Path:
@@ -40,7 +47,9 @@ def exported(folder: Path, target: Target, source: str = SOURCE) -> Path:
 
 @pytest.fixture(params=["python", "compiled"])
 def op(request: pytest.FixtureRequest, tmp_path: Path, target: Target) -> Operator:
-    return kernelwright.load(exported(tmp_path, target), launcher=request.param, shadow=NEVER)
+    op = kernelwright.load(exported(tmp_path, target), launcher=request.param, shadow=NEVER)
+    assert op._is_compiled == (request.param == "compiled")
+    return op
 
 
 def drawn() -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,11 +112,65 @@ def test_eight_threads_on_streams_of_their_own(op: Operator) -> None:
     assert op.launched() == 800
 
 
+def test_a_thread_that_has_asked_the_device_for_nothing_yet_can_call(op: Operator) -> None:
+    x, weight = drawn()
+    found: list[torch.Tensor] = []
+    torch.cuda.synchronize()
+    thread = threading.Thread(target=lambda: found.append(op(x, weight)))
+    thread.start()
+    thread.join()
+    torch.cuda.synchronize()
+    assert torch.equal(found[0], torch.relu(x * weight))
+    assert (op.launched(), op.watch.reason) == (1, "")
+
+
+def test_a_first_call_that_is_captured_is_right(op: Operator) -> None:
+    x, weight = drawn()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = op(x, weight)
+    x.normal_()
+    graph.replay()
+    assert torch.equal(out, torch.relu(x * weight))
+    assert not op.watch.reason
+
+
+@pytest.mark.parametrize("how", ["python", "compiled"])
+def test_a_refused_launch_ends_in_the_original(
+    how: Any, tmp_path: Path, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(lambda *_: 1)
+    real = launcher.address_of
+
+    def address_of(function: Any) -> int:
+        return real(refusal if getattr(function, "__name__", "") == "cuLaunchKernelEx" else function)
+
+    def refuses(*_: object) -> None:
+        raise KernelwrightError("the driver refused a launch")
+
+    monkeypatch.setattr(launcher, "address_of", address_of)
+    monkeypatch.setattr(driver, "launch", refuses)
+    op = kernelwright.load(exported(tmp_path, target), launcher=how, shadow=NEVER)
+    x, weight = drawn()
+    for _ in range(3):
+        assert torch.equal(op(x, weight), torch.relu(x * weight))
+    assert "refused a launch" in op.watch.reason
+    assert op.launched() == 0
+
+
+def test_nan_and_late_faults_are_seen(tmp_path: Path, target: Target) -> None:
+    source = SOURCE.replace("fmaxf(x[at] * weight[threadIdx.x], 0.0f)", "sqrtf(-1.0f)")
+    op = kernelwright.load(exported(tmp_path, target, source), shadow=EVERY)
+    x, weight = drawn()
+    assert torch.equal(op(x, weight), torch.relu(x * weight))
+    assert "NaN" in op.watch.reason
+
+
 def test_wrong_kernels_and_architectures_end_in_the_original(tmp_path: Path, target: Target) -> None:
     x, weight = drawn()
     (tmp_path / "wrong").mkdir()
     wrong = exported(tmp_path / "wrong", target, SOURCE.replace("0.0f)", "0.5f)"))
-    op = kernelwright.load(wrong, shadow=Shadow(first=1, every=1))
+    op = kernelwright.load(wrong, shadow=EVERY)
     assert torch.equal(op(x, weight), torch.relu(x * weight))
     assert "is wrong by" in op.watch.reason
     (tmp_path / "other").mkdir()

@@ -54,6 +54,7 @@ def test_without_a_device_it_is_numpy() -> None:
     assert np.random.default_rng(1).random() == numpy.random.default_rng(1).random()
     assert np.fallbacks() == {}
     assert "linspace" in dir(np)
+    assert all(hasattr(np, name) for name in dir(np))
     with pytest.raises(AttributeError):
         _ = np.nothing_like_this
 
@@ -73,6 +74,7 @@ def test_what_a_library_lacks_goes_to_numpy_and_is_counted(space: Namespace) -> 
     x = space.asarray([1.0, 4.0])
     assert isinstance(space.sqrt(x), Array)
     assert space.pi == 3.0
+    assert space.newaxis is None
     with pytest.warns(FallbackWarning, match=r"numpy\.add runs in NumPy, with copies: not on this device"):
         made = space.add(x, 1)
     assert isinstance(made, Array)
@@ -98,3 +100,32 @@ def test_an_array_of_another_library_is_taken_by_dlpack() -> None:
     shared = array_of(numpy, tensor)
     assert shared.ctypes.data == tensor.data_ptr()
     assert array_of(numpy, tensor, dtype=numpy.float64).dtype == numpy.float64
+
+
+def test_ufuncs_keep_their_methods_and_facts(space: Namespace) -> None:
+    with pytest.warns(FallbackWarning, match=r"numpy\.add\.reduce runs in NumPy"):
+        made = space.add.reduce(space.asarray([[1.0, 2.0], [3.0, 4.0]]))
+    assert isinstance(made, Array)
+    assert made.tolist() == [4.0, 6.0]
+    assert space.add.nin == 2
+    assert space.add == numpy.add
+    assert space.add in {numpy.add}
+    assert space.add != numpy.subtract
+    assert space.add.identity == 0
+    assert space.add.__name__ == "add"
+    assert space.counts == {"add.reduce": 1}
+    with pytest.raises(AttributeError):
+        _ = space.add.nothing
+
+
+def test_submodules_are_imported_by_their_own_names() -> None:
+    import kernelwright.numpy.fft as fourier
+    from kernelwright.numpy.linalg import norm
+    from kernelwright.numpy.random import default_rng
+
+    x = default_rng(0).random(8)
+    assert norm(x) == numpy.linalg.norm(x)
+    assert numpy.array_equal(fourier.fft(x), numpy.fft.fft(x))
+    assert "ifft" in dir(fourier)
+    with pytest.raises(AttributeError):
+        _ = fourier.nothing_like_this

@@ -7,10 +7,10 @@ import random
 from typing import Any
 
 import pytest
-from tests.run.authoring.fakes import kernel
+from tests.run.models.fakes import kernel
 from tests.search.fake_judge import PROBLEM
 
-from kernelwright.run.authoring.kernels import candidate_of, template_of
+from kernelwright.run.models.kernels import candidate_of, template_of
 from kernelwright.search import Results, Strategy
 from kernelwright.search.authored import Authored, Brief, Draft, Exemplar
 from kernelwright.search.authored.archive import Archive, Islands, cell_of, contrasted

@@ -17,14 +17,14 @@ from kernelwright.errors import UserError
 if TYPE_CHECKING:
     from kernelwright.llm import Model
     from kernelwright.llm.prices import Price
-    from kernelwright.run.authoring import Authors
+    from kernelwright.run.models import Authors
 
 USUAL_USD = 5.0
 """What models that cost money may cost where the user does not say."""
 LANGUAGES = {"cpu": "cpp", "cuda": "cuda"}
 GUIDED = ("cpp", "cuda", "triton")
 MAX_TOKENS = 16_000
-"""What llm.prompts and run.authoring say too, here so that help need not load them."""
+"""What llm.prompts and run.models say too, here so that help need not load them."""
 
 
 def author_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -84,8 +84,8 @@ def authors_of(given: dict[str, Any], device: str) -> Authors | None:
         return None
     from kernelwright import llm
     from kernelwright.llm.prices import FREE, parsed_prices
-    from kernelwright.run.authoring import Authors, Budget
-    from kernelwright.run.authoring.writing import Writing
+    from kernelwright.run.models import Authors, Budget
+    from kernelwright.run.models.writing import Writing
 
     models: list[Model] = [llm.model_of(name) for name in given["models"]]
     if given["author_command"]:

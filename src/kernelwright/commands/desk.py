@@ -14,8 +14,8 @@ from kernelwright.errors import UserError
 from kernelwright.graph import Capture
 from kernelwright.judge.policies import POLICIES, policies_for
 from kernelwright.llm.prompts import GUIDED, Prompt, guide, messages
-from kernelwright.run.authoring import telling
-from kernelwright.run.authoring.kernels import candidate_of
+from kernelwright.run.models import telling
+from kernelwright.run.models.kernels import candidate_of
 from kernelwright.run.session import described
 from kernelwright.search.speed import speed
 from kernelwright.store import Store

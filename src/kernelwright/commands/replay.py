@@ -13,7 +13,7 @@ from rich.text import Text
 from kernelwright import api, codec, run
 from kernelwright.commands.options import Seconds, err, out
 from kernelwright.console import Progress
-from kernelwright.run.authoring import replaying
+from kernelwright.run.models import replaying
 from kernelwright.store import Store
 from kernelwright.store.trajectories import Trajectories
 from kernelwright.types import digest

@@ -20,8 +20,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelwright import environment
+from kernelwright.deploy import decisions
+from kernelwright.deploy.decisions import Placed
 from kernelwright.deploy.operator import KNOWN, Operator
-from kernelwright.deploy.regions import Pattern, Region, pattern_of, regions_of, replaced, trace
+from kernelwright.deploy.regions import Pattern, Region, digest_of, pattern_of, regions_of, replaced, trace
+from kernelwright.deploy.tidying import sizes_fixed
+from kernelwright.errors import words_of
 
 NAME = "kernelwright"
 LOG = logging.getLogger("kernelwright")
@@ -29,6 +33,8 @@ ROUNDS = 15
 LEAST_ROUND_S = 0.002
 """A round of one contender repeats its calls until it takes so long."""
 MOST_CALLS = 200
+LEAST_CALLS = 5
+"""On a processor a round is the least of so many calls: whoever loses the processor in one of them has not lost."""
 _patterns: dict[Operator, Pattern | None] = {}
 Compiled = Callable[..., Any]
 Compiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Compiled]
@@ -43,11 +49,14 @@ def patterns() -> tuple[Pattern, ...]:
 
 
 def backend(module: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Compiled:
-    """Compiles one graph of torch.compile; `options={"measure": False}` puts every kernel that fits in its place."""
+    """Compiles one graph of torch.compile; `options={"measure": False}` puts every kernel that fits in its place.
+
+    What was measured is remembered (decisions.py); {"measure": "again"} measures anew.
+    """
     compile_fx = inductor()
     given = dict(options.get("options") or {})
-    measure = bool(given.pop("measure", True))
-    if environment.disabled() or not KNOWN or not all(isinstance(item, torch.Tensor) for item in inputs):
+    measure = given.pop("measure", True)
+    if environment.disabled() or not KNOWN or not sizes_fixed(inputs):
         return compile_fx(module, list(inputs))
     try:
         traced = traced_graph(module, inputs)
@@ -57,7 +66,7 @@ def backend(module: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any)
         regions = []
     if not regions:
         return compile_fx(module, list(inputs))
-    return Chosen(module, traced, regions, compile_fx, measure=measure)
+    return Chosen(module, traced, regions, compile_fx, measure=bool(measure), remember=measure != "again")
 
 
 def traced_graph(module: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
@@ -88,10 +97,10 @@ class Chosen:
 
     def __init__(
         self, module: torch.fx.GraphModule, traced: torch.fx.GraphModule, regions: Sequence[Region], compiler: Compiler,
-        *, measure: bool,
+        *, measure: bool, remember: bool = True,
     ) -> None:  # fmt: skip
         self._module, self._traced, self._regions, self._compiler = module, traced, tuple(regions), compiler
-        self._measure = measure
+        self._measure, self._remember = measure, remember
         self._compiled: Compiled | None = None
         self._lock = threading.Lock()
         self.kept: tuple[Region, ...] = ()
@@ -108,29 +117,55 @@ class Chosen:
         if not self._measure:
             self.kept = self._regions
             return self._with(self._regions, inputs)
-        plain = self._compiler(copy.deepcopy(self._module), copied(inputs))
         groups: dict[Operator, list[Region]] = {}
         for region in self._regions:
             groups.setdefault(region.pattern.operator, []).append(region)
+        made: dict[tuple[str, ...], Compiled] = {}
         winners: list[Region] = []
-        alone: Compiled | None = None
         for operator, group in groups.items():
-            compiled = self._with(group, inputs)
-            low, middle, high = ratio(plain, compiled, inputs)
-            said = f"{operator.name} in place, {len(group)} times: {middle:.2f}x ({low:.2f} to {high:.2f})"
-            LOG.info("%s: %s", said, "kept" if low > 1 else "left out")
-            if low > 1:
+            if self._decided([operator], group, inputs, made).kept:
                 winners += group
-                alone = compiled if len(winners) == len(group) else None
-        if not winners:
-            return plain
-        together = alone or self._with(winners, inputs)
-        if alone is None and ratio(plain, together, inputs)[0] <= 1:
-            return plain
+        kept = list(dict.fromkeys(region.pattern.operator for region in winners))
+        if len(kept) > 1 and not self._decided(kept, winners, inputs, made).kept:
+            winners = []
         self.kept = tuple(winners)
-        return together
+        names = tuple(region.pattern.operator.name for region in winners)
+        found = made.get(tuple(dict.fromkeys(names)))
+        return found if found is not None else self._with(winners, inputs)
+
+    def _decided(
+        self, group: Sequence[Operator], regions: Sequence[Region], inputs: Sequence[torch.Tensor],
+        made: dict[tuple[str, ...], Compiled],
+    ) -> Placed:  # fmt: skip
+        """Returns whether operators win together in this graph: as remembered, or as measured now."""
+        names = tuple(operator.name for operator in group)
+        key = decisions.key_of(digest_of(self._traced.graph), names, inputs)
+        found = decisions.recall(key) if self._remember else None
+        if found is None:
+            found = self._timed(names, regions, inputs, made)
+            decisions.keep(key, found)
+        decisions.DECIDED.append(found)
+        LOG.info("%s", found)
+        return found
+
+    def _timed(
+        self, names: tuple[str, ...], regions: Sequence[Region], inputs: Sequence[torch.Tensor],
+        made: dict[tuple[str, ...], Compiled],
+    ) -> Placed:  # fmt: skip
+        for what, group in (((), ()), (names, regions)):
+            if what not in made:
+                try:
+                    made[what] = self._with(group, inputs)
+                except Exception as error:
+                    if not what:
+                        raise
+                    return Placed(names=names, calls=len(regions), reason=f"it does not compile: {words_of(error)}")
+        low, middle, high = ratio(made[()], made[names], inputs)
+        return Placed(names=names, calls=len(regions), low=low, middle=middle, high=high)
 
     def _with(self, regions: Sequence[Region], inputs: Sequence[torch.Tensor]) -> Compiled:
+        if not regions:
+            return self._compiler(copy.deepcopy(self._module), copied(inputs))
         return self._compiler(replaced(self._traced, regions), copied(inputs))
 
 
@@ -145,6 +180,7 @@ def ratio(slow: Compiled, fast: Compiled, inputs: Sequence[torch.Tensor]) -> tup
     Low and high are the order statistics that enclose the median with 95 % (a sign test over the rounds).
     """
     given = copied(inputs)
+    on_device = any(t.is_cuda for t in given)
     train = torch.is_grad_enabled() and any(t.requires_grad for t in given)
 
     def once(compiled: Compiled) -> None:
@@ -158,6 +194,8 @@ def ratio(slow: Compiled, fast: Compiled, inputs: Sequence[torch.Tensor]) -> tup
                 tensor.grad = None
 
     def timed(compiled: Compiled, calls: int) -> float:
+        if not on_device:
+            return min(_seconds(lambda: once(compiled)) for _ in range(calls))
         _wait(given)
         begun = time.perf_counter()
         for _ in range(calls):
@@ -167,9 +205,15 @@ def ratio(slow: Compiled, fast: Compiled, inputs: Sequence[torch.Tensor]) -> tup
 
     for compiled in (slow, fast, slow, fast):
         once(compiled)
-    calls = max(1, min(MOST_CALLS, int(LEAST_ROUND_S / max(timed(slow, 1), 1e-7))))
+    calls = max(1 if on_device else LEAST_CALLS, min(MOST_CALLS, int(LEAST_ROUND_S / max(timed(slow, 1), 1e-7))))
     ratios = sorted(timed(slow, calls) / timed(fast, calls) for _ in range(ROUNDS))
     return ratios[3], statistics.median(ratios), ratios[-4]
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
 
 
 def _wait(tensors: Sequence[torch.Tensor]) -> None:

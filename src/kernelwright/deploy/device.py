@@ -59,6 +59,7 @@ class Module:
         self._axes = tuple(axis.name for axis in kernel.problem.axes)
         symbols = dict.fromkeys(s.symbol for s in kernel.artifact.plan.steps if s.kind == "kernel")
         self._kernels: dict[str, Any] = {}
+        self.context = 0
         if symbols:
             blob = kernel.binary.read_bytes()
             if broken := image.fault(blob, self._limits.architecture):
@@ -66,6 +67,7 @@ class Module:
                     f"{kernel.name} cannot run on {self._limits.name}: {broken[1]}", "export it for this device"
                 )
             with torch.cuda.device(ordinal):
+                self.context = driver.bind(ordinal)
                 module = driver.load_module(blob)
                 self._kernels = {symbol: driver.kernel_of(module, symbol) for symbol in symbols}
         self._allowed: set[tuple[int, Geometry]] = set()
@@ -88,6 +90,7 @@ class Module:
         plan = self._kernel.artifact.plan
         stream = int(torch.cuda.current_stream(self._ordinal).cuda_stream)
         with torch.cuda.device(self._ordinal):
+            driver.bind(self._ordinal)  # a thread that has asked the device for nothing yet has no context
             maps = {m.name: driver.tensor_map(tensor_map_call(m, addresses, named), m.name) for m in plan.tensor_maps}
             for number, step in enumerate(plan.steps):
                 if step.kind == "memset":
@@ -112,6 +115,7 @@ class Module:
         for number, step in enumerate(plan.steps):
             geometry = geometry_of(step, {}, first=number == 0)
             with torch.cuda.device(self._ordinal):
+                driver.bind(self._ordinal)
                 maps = {m.name: bytes(TENSOR_MAP_BYTES) for m in plan.tensor_maps}
                 self._allow(number, step, geometry, pack_arguments(step, dict.fromkeys(names, 0), {}, maps))
             flags = int(geometry.cooperative), int(geometry.programmatic)

@@ -1,6 +1,7 @@
 """What kernels would do for a model, before anybody compiles it: regions, reasons, shares of time, expected gain.
 
-Times are the model's own operators one by one (eager, median of a few runs, on the given inputs), and each kernel
+Times are the model's own operators one by one (eager, on the given inputs, the least of a few runs: other work
+on the machine only adds), and each kernel
 alone in the same process; the expected gain is Amdahl's: one over what is left of the whole.
 **Covers**: every graph that torch.compile makes of the model. **Does not cover**: what Inductor would win by itself,
 the time between graphs, the backward pass.
@@ -8,19 +9,21 @@ the time between graphs, the backward pass.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from kernelwright.deploy.backend import leaves_of, patterns, traced_graph
+from kernelwright.deploy.cutting import Cut, cuts_of
 from kernelwright.deploy.regions import Region, digest_of, regions_of
+from kernelwright.deploy.tidying import sizes_fixed
 from kernelwright.types import value
 
-RUNS = 5
+RUNS = 9
 SHOWN = 12
 """Operators without a kernel that are listed, those with the largest share first."""
 
@@ -75,15 +78,7 @@ def explain(model: Callable[..., Any], *inputs: Any, show: bool = True) -> Expla
         inputs: what it is called with.
         show: False prints nothing.
     """
-    graphs: list[tuple[torch.fx.GraphModule, list[Any]]] = []
-
-    def keep(module: torch.fx.GraphModule, given: list[Any], **_: object) -> Callable[..., Any]:
-        graphs.append((module, list(given)))
-        return module.forward
-
-    torch._dynamo.reset()
-    torch.compile(model, backend=keep)(*inputs)
-    torch._dynamo.reset()
+    graphs = graphs_of(model, *inputs)
     parts: list[Part] = []
     digests = []
     costs: list[tuple[float, float]] = []
@@ -102,6 +97,49 @@ def explain(model: Callable[..., Any], *inputs: Any, show: bool = True) -> Expla
     return found
 
 
+def graphs_of(model: Callable[..., Any], *inputs: Any) -> list[tuple[torch.fx.GraphModule, list[Any]]]:
+    """Returns the graphs that torch.compile makes of a model, each with what it is called with."""
+    graphs: list[tuple[torch.fx.GraphModule, list[Any]]] = []
+
+    def keep(module: torch.fx.GraphModule, given: list[Any], **_: object) -> Callable[..., Any]:
+        graphs.append((module, list(given)))
+        return module.forward
+
+    torch._dynamo.reset()
+    torch.compile(model, backend=keep)(*inputs)
+    torch._dynamo.reset()
+    return graphs
+
+
+def cuts(model: Callable[..., Any], *inputs: Any) -> tuple[Cut, ...]:
+    """Returns the regions of a model that are worth a kernel of their own, the largest share of time first."""
+    made: dict[str, Cut] = {}
+    whole = 0.0
+    with torch.no_grad():
+        graphs = [(module, given) for module, given in graphs_of(model, *inputs) if sizes_fixed(given)]
+    for module, given in graphs:
+        traced = traced_graph(module, given)
+        times, values = _times(traced, given)
+        total = sum(times.values())
+        whole += total
+        for cut in cuts_of(traced.graph, times, values, _state(model, traced, given)):
+            before = made.get(cut.text)
+            calls, share = (before.calls, before.share) if before else (0, 0.0)
+            made[cut.text] = replace(cut, calls=calls + cut.calls, share=share + cut.share * total)
+    scaled = (replace(cut, share=cut.share / (whole or 1.0)) for cut in made.values())
+    return tuple(sorted(scaled, key=lambda cut: -cut.share))
+
+
+def _state(model: Any, traced: torch.fx.GraphModule, given: Sequence[torch.Tensor]) -> dict[torch.fx.Node, Any]:
+    """Returns which inputs of a graph are a model's parameters and buffers: role and last part of the name."""
+    known: dict[int, tuple[str, str]] = {}
+    if isinstance(model, torch.nn.Module):
+        for role, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
+            known |= {tensor.data_ptr(): (role, name.rpartition(".")[2]) for name, tensor in named}
+    places = (node for node in traced.graph.nodes if node.op == "placeholder")
+    return {node: known[t.data_ptr()] for node, t in zip(places, given, strict=True) if t.data_ptr() in known}
+
+
 def _scaled(part: Part, factor: float) -> Part:
     return Part(
         name=part.name, graph=part.graph, calls=part.calls, share=part.share * factor, speedup=part.speedup,
@@ -113,7 +151,7 @@ def _graph_parts(
     module: torch.fx.GraphModule, given: Sequence[Any], number: int
 ) -> tuple[list[Part], float, str, float]:
     """Returns the parts of one graph with their shares in it, its time, its digest, and the time that is saved."""
-    if not all(isinstance(item, torch.Tensor) for item in given):
+    if not sizes_fixed(given):
         part = Part(name="graph", graph=number, calls=1, share=1.0, speedup=None, reason="its sizes vary")
         return [part], 0.0, "", 0.0
     traced = traced_graph(module, given)
@@ -169,11 +207,11 @@ def _times(module: torch.fx.GraphModule, given: Sequence[Any]) -> tuple[dict[tor
     with torch.no_grad():
         for _ in range(RUNS):
             timed.run(*[t.clone() for t in given])
-    return {node: statistics.median(spent) for node, spent in timed.times.items()}, dict(timed.env)
+    return {node: min(spent) for node, spent in timed.times.items()}, dict(timed.env)
 
 
 def _kernel_us(region: Region, values: dict[Any, Any]) -> float:
-    """Returns the median time of a region's operator on the values that flow into it."""
+    """Returns the least time of a region's operator on the values that flow into it."""
     operator, tensors = region.pattern.operator, [values[node].detach() for node in region.inputs]
     spent = []
     with torch.no_grad():
@@ -183,4 +221,4 @@ def _kernel_us(region: Region, values: dict[Any, Any]) -> float:
             if tensors and tensors[0].is_cuda:
                 torch.cuda.synchronize()
             spent.append(1e6 * (time.perf_counter() - begun))
-    return statistics.median(spent[2:])
+    return min(spent[2:])

@@ -16,9 +16,9 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,8 @@ using EncodeMap = int (*)(void* map, int type, uint32_t rank, void* base, const 
 using LtMatmul = int (*)(void* handle, void* product, const void* alpha, const void* a, void* a_layout, const void* b,
                          void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
                          const void* algorithm, void* workspace, size_t workspace_bytes, void* stream);
+using SetContext = int (*)(void* context);
+constexpr int kNoContext = 201;  // CUDA_ERROR_INVALID_CONTEXT: this thread has not asked the device for anything yet
 using Entry = void (*)(void* const* buffers, const int64_t* axes);
 using SetThreads = void (*)(int);
 
@@ -105,10 +108,14 @@ struct Kernel {
   LaunchKernel launch = nullptr;
   EncodeMap encode = nullptr;
   CurrentStream current_stream = nullptr;
+  SetContext set_context = nullptr;
+  void* context = nullptr;  // the device's primary one, which torch uses
   std::vector<Step> steps;
   int64_t first = 0, every = 0;
   std::atomic<int64_t> turn{0}, launched{0};
   std::atomic<bool> off{false};
+  std::atomic<Kernel*> next{nullptr};  // the same operator's kernel on another device
+  PyObject* next_owner = nullptr;
 };
 
 // ------------------------------------------------------------------------------------------------ the guard
@@ -186,7 +193,10 @@ const char* enqueue(Kernel& kernel, void** buffers) {
     config.stream = stream;
     config.attributes = step.attributes.data();
     config.attribute_count = static_cast<uint32_t>(step.attributes.size());
-    if (kernel.launch(&config, step.function, parameters, nullptr)) return "the driver refused a launch";
+    int answer = kernel.launch(&config, step.function, parameters, nullptr);
+    if (answer == kNoContext && !kernel.set_context(kernel.context))
+      answer = kernel.launch(&config, step.function, parameters, nullptr);
+    if (answer) return "the driver refused a launch";
   }
   return nullptr;
 }
@@ -235,10 +245,18 @@ PyObject* run(Kernel& kernel, PyObject* const* given, const int64_t* axes) {
   return all;
 }
 
+Kernel* on_device_of(Kernel* kernel, PyObject* tensor) {
+  if (!THPVariable_CheckExact(tensor)) return nullptr;
+  const c10::Device device = THPVariable_Unpack(tensor).device();
+  while (kernel && kernel->device != device) kernel = kernel->next.load(std::memory_order_acquire);
+  return kernel;
+}
+
 PyObject* call(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   try {
-    Kernel& kernel = *kernel_of(self);
-    if (count != static_cast<Py_ssize_t>(kernel.inputs.size())) return not_implemented();
+    Kernel* found = count ? on_device_of(kernel_of(self), given[0]) : nullptr;
+    if (!found || count != static_cast<Py_ssize_t>(found->inputs.size())) return not_implemented();
+    Kernel& kernel = *found;
     if (kernel.off.load(std::memory_order_relaxed) || !quiet()) return not_implemented();
     int64_t axes[kMostAxes];
     std::memset(axes, -1, sizeof axes);
@@ -251,10 +269,10 @@ PyObject* call(PyObject* self, PyObject* const* given, Py_ssize_t count) {
     }
     for (size_t a = 0; a < kernel.axes.size(); ++a)
       if (axes[a] < kernel.axes[a].first || axes[a] > kernel.axes[a].second) return not_implemented();
-    if (kernel.device.is_cuda() && c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice() != kernel.device)
-      return not_implemented();
     const int64_t turn = kernel.turn.fetch_add(1, std::memory_order_relaxed);
     if (turn < kernel.first || (kernel.every > 0 && turn % kernel.every == 0)) Py_RETURN_NONE;
+    std::optional<c10::DeviceGuard> there;
+    if (kernel.device.is_cuda()) there.emplace(kernel.device);
     return run(kernel, given, axes);
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
@@ -264,6 +282,21 @@ PyObject* call(PyObject* self, PyObject* const* given, Py_ssize_t count) {
 
 PyObject* turn_off(PyObject* self, PyObject*) {
   kernel_of(self)->off.store(true);
+  Py_RETURN_NONE;
+}
+
+// Takes the `launch` of the same operator's kernel on another device: calls with that device's tensors go there.
+PyObject* join(PyObject* self, PyObject* other) {
+  PyObject* owner = PyCFunction_Check(other) ? PyCFunction_GET_SELF(other) : nullptr;
+  if (!owner || !PyCapsule_IsValid(owner, "kernelwright")) {
+    PyErr_SetString(PyExc_TypeError, "only a launch can be joined");
+    return nullptr;
+  }
+  Kernel* last = kernel_of(self);
+  while (Kernel* next = last->next.load(std::memory_order_acquire)) last = next;
+  Py_INCREF(owner);
+  last->next_owner = owner;
+  last->next.store(kernel_of(owner), std::memory_order_release);
   Py_RETURN_NONE;
 }
 
@@ -374,9 +407,15 @@ Step step_of(PyObject* item) {
 
 PyMethodDef kCall = {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call)), METH_FASTCALL, nullptr};
 PyMethodDef kOff = {"turn_off", turn_off, METH_NOARGS, nullptr};
+PyMethodDef kJoin = {"join", join, METH_O, nullptr};
 PyMethodDef kLaunched = {"launched", launched, METH_NOARGS, nullptr};
 
-void release(PyObject* capsule) { delete kernel_of(capsule); }
+void release(PyObject* capsule) {
+  Kernel* kernel = kernel_of(capsule);
+  PyObject* next = kernel->next_owner;
+  delete kernel;
+  Py_XDECREF(next);
+}
 
 PyObject* make(PyObject*, PyObject* data) {
   try {
@@ -397,6 +436,8 @@ PyObject* make(PyObject*, PyObject* data) {
       if (PyDict_GetItemString(data, "encode")) kernel->encode = reinterpret_cast<EncodeMap>(address(data, "encode"));
       kernel->launch = reinterpret_cast<LaunchKernel>(address(data, "launch"));
       kernel->current_stream = reinterpret_cast<CurrentStream>(address(data, "current_stream"));
+      kernel->set_context = reinterpret_cast<SetContext>(address(data, "set_context"));
+      kernel->context = address(data, "context");
       PyObject* steps = PyDict_GetItemString(data, "steps");
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i)
         kernel->steps.push_back(step_of(PyTuple_GET_ITEM(steps, i)));
@@ -409,8 +450,8 @@ PyObject* make(PyObject*, PyObject* data) {
     if (PyErr_Occurred()) return nullptr;
     PyObject* capsule = PyCapsule_New(kernel.release(), "kernelwright", release);
     if (!capsule) return nullptr;
-    PyObject* made = Py_BuildValue("(NNN)", PyCFunction_New(&kCall, capsule), PyCFunction_New(&kOff, capsule),
-                                   PyCFunction_New(&kLaunched, capsule));
+    PyObject* made = Py_BuildValue("(NNNN)", PyCFunction_New(&kCall, capsule), PyCFunction_New(&kOff, capsule),
+                                   PyCFunction_New(&kLaunched, capsule), PyCFunction_New(&kJoin, capsule));
     Py_DECREF(capsule);
     return made;
   } catch (const std::exception& error) {
@@ -419,7 +460,7 @@ PyObject* make(PyObject*, PyObject* data) {
   }
 }
 
-PyMethodDef kMethods[] = {{"make", make, METH_O, "Returns (launch, turn_off, launched) of one kernel."},
+PyMethodDef kMethods[] = {{"make", make, METH_O, "Returns (launch, turn_off, launched, join) of one kernel."},
                           {nullptr, nullptr, 0, nullptr}};
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "kernelwright_launcher", nullptr, -1, kMethods};
 

@@ -47,6 +47,8 @@ class Compiled(NamedTuple):
     launch: Callable[..., Any]
     turn_off: Callable[[], None]
     launched: Callable[[], int]
+    join: Callable[[Any], None]
+    """Takes the `launch` of the same operator's kernel on another device."""
 
 
 def place() -> Path:
@@ -119,7 +121,7 @@ def compiled_cpu(
 
 
 def compiled_cuda(
-    kernel: BundledKernel, shadow: Shadow, *, ordinal: int, functions: Mapping[str, int],
+    kernel: BundledKernel, shadow: Shadow, *, ordinal: int, context: int, functions: Mapping[str, int],
     geometries: Sequence[tuple[int, ...]], build: bool,
 ) -> Compiled | None:  # fmt: skip
     """Returns a device kernel in the compiled launcher, None where that is not there or cannot do its plan.
@@ -128,6 +130,7 @@ def compiled_cuda(
         kernel: whose plan is kernels only, with fixed sizes, or None is returned.
         shadow: which calls are to be checked.
         ordinal: the device.
+        context: the driver's handle of its primary context.
         functions: the driver's handles by symbol.
         geometries: of each step: grid, block, cluster, shared bytes, cooperative, programmatic.
         build: build the launcher where it is not there.
@@ -140,12 +143,12 @@ def compiled_cuda(
     if extension is None:
         return None
     order = [spec.name for spec in problem.arguments] + [space.name for space in plan.workspaces]
-    data |= plan_data(plan, order, ordinal=ordinal, functions=functions, geometries=geometries)
+    data |= plan_data(plan, order, ordinal=ordinal, context=context, functions=functions, geometries=geometries)
     return Compiled(*extension.make(data))
 
 
 def plan_data(
-    plan: LaunchPlan, order: Sequence[str], *, ordinal: int, functions: Mapping[str, int],
+    plan: LaunchPlan, order: Sequence[str], *, ordinal: int, context: int, functions: Mapping[str, int],
     geometries: Sequence[tuple[int, ...]],
 ) -> dict[str, Any]:  # fmt: skip
     """Returns what the launcher is told of a plan of kernels with fixed sizes: see `compiled_cuda`.
@@ -154,6 +157,7 @@ def plan_data(
         plan: its steps and tensor maps.
         order: names of inputs, outputs and workspaces, as the launcher numbers them.
         ordinal: the device.
+        context: the driver's handle of its primary context.
         functions: the driver's handles by symbol.
         geometries: of each step.
     """
@@ -168,12 +172,17 @@ def plan_data(
     )
     driver = ctypes.CDLL("libcuda.so.1")
     encode = {"encode": address_of(driver.cuTensorMapEncodeTiled)} if maps else {}
-    return {"device": ordinal, "launch": address_of(driver.cuLaunchKernelEx), **stream_data(), **encode, "steps": steps}
+    launch = address_of(driver.cuLaunchKernelEx)
+    return {"device": ordinal, "launch": launch, **thread_data(context), **encode, "steps": steps}
 
 
-def stream_data() -> dict[str, int]:
-    """Returns the address of what gives the caller's current stream."""
-    return {"current_stream": address_of(ctypes.CDLL("libtorch_cuda.so").aoti_torch_get_current_cuda_stream)}
+def thread_data(context: int) -> dict[str, int]:
+    """Returns what the launcher asks of a calling thread: its current stream, and a context where it has none yet."""
+    return {
+        "current_stream": address_of(ctypes.CDLL("libtorch_cuda.so").aoti_torch_get_current_cuda_stream),
+        "set_context": address_of(ctypes.CDLL("libcuda.so.1").cuCtxSetCurrent),
+        "context": context,
+    }
 
 
 MapNumbers = tuple[int, tuple[tuple[int, ...], ...]]

@@ -162,7 +162,12 @@ class Products:
         assert prepared is not None  # kernels of fixed sizes only
         order = [*(("a", "b") if bias is None else ("a", "b", "bias")), "out", *(w.name for w in made.plan.workspaces)]
         data = forms(a, b, bias) | launcher.plan_data(
-            made.plan, order, ordinal=a.device.index, functions=prepared[0], geometries=prepared[1]
+            made.plan,
+            order,
+            ordinal=a.device.index,
+            context=module.context,
+            functions=prepared[0],
+            geometries=prepared[1],
         )
         data["spaces"] = tuple(int(w.size_bytes) for w in made.plan.workspaces)
         self._kept.append(module)
@@ -176,9 +181,11 @@ class Products:
         steps = asked.launcher_step(row.algorithm)
         if steps is None:
             return None
+        from kernelwright.judge.device import driver
+
         self._kept.append(asked)
         data = forms(a, b, None) | {
-            "device": a.device.index, "launch": 0, **launcher.stream_data(), "steps": (steps,),
+            "device": a.device.index, "launch": 0, **launcher.thread_data(driver.bind(a.device.index)), "steps": (steps,),
             "spaces": (steps["workspace_bytes"],),
         }  # fmt: skip
         return launcher.Compiled(*launcher.module(build=True).make(data)).launch

@@ -23,10 +23,9 @@ from torch.fx.passes.utils.matcher_utils import InternalMatch, SubgraphMatcher
 
 from kernelwright.deploy.envelope import Envelope
 from kernelwright.deploy.operator import Operator
+from kernelwright.deploy.tidying import tidy
 from kernelwright.reference_program import DTYPES
 from kernelwright.types import TensorSpec
-
-IDENTITIES = ("aten.detach.default", "aten.alias.default", "aten.dropout.default", "aten.lift_fresh.default")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +58,12 @@ class Region:
 
 
 def trace(function: Callable[..., Any], arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """Returns a function as ATen operators before autograd, without operators that do nothing here.
+    """Returns a function as ATen operators before autograd, in the one form of tidying.py.
 
     Raises:
         Exception: whatever tracing raises for what it cannot follow.
     """
-    module = make_fx(function, pre_dispatch=True)(*arguments)
-    for node in tuple(module.graph.nodes):
-        idle = node.op == "call_function" and str(node.target) in IDENTITIES
-        if idle and not (str(node.target) == IDENTITIES[2] and node.args[2]):
-            node.replace_all_uses_with(node.args[0])
-            module.graph.erase_node(node)
-    module.recompile()
-    return module
+    return tidy(make_fx(function, pre_dispatch=True)(*arguments))
 
 
 def pattern_of(operator: Operator) -> Pattern | None:
@@ -95,10 +87,20 @@ def pattern_of(operator: Operator) -> Pattern | None:
     given = {t.untyped_storage()._cdata for t in fakes}
     if any(t.untyped_storage()._cdata in given for t in outputs):
         return None
+    _leave_out_contiguous(graph)
     kinds = {node.op for node in graph.nodes}
     if "call_function" not in kinds or "get_attr" in kinds:
         return None
     return Pattern(operator, graph, digest_of(graph))
+
+
+def _leave_out_contiguous(graph: torch.fx.Graph) -> None:
+    """What an operator gives is contiguous anyway: models that leave it to the next operator have no such call."""
+    (out,) = (node for node in graph.nodes if node.op == "output")
+    for node in tuple(out.all_input_nodes):
+        if str(node.target) == "aten.contiguous.default" and len(node.users) == 1:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
 
 
 def digest_of(graph: torch.fx.Graph) -> str:
@@ -137,6 +139,8 @@ def regions_of(
             region.reason = _misplaced(region, order) or _outside(region)
             if not region.reason and not pattern.operator.has_backward and differentiated & set(region.inputs):
                 region.reason = "a gradient is needed, and the bundle has no kernel for it"
+            if not region.reason and not _all_contiguous(region) and not _lies_alike(module, region):
+                region.reason = "its result is not contiguous, and the model needs it as it is"
             if not region.reason:
                 taken |= set(region.nodes)
             found.append(region)
@@ -203,10 +207,27 @@ def _outside_of(envelope: Envelope, region: Region) -> str:
             return f"{spec.name} is not contiguous"
         if fault := _shape_fault(spec, tuple(given.shape), axes, sizes):
             return fault
-    for output in region.match.returning_nodes:
-        if not output.meta["val"].is_contiguous():
-            return "its result is not contiguous"
     return ""
+
+
+def _all_contiguous(region: Region) -> bool:
+    return all(output.meta["val"].is_contiguous() for output in region.match.returning_nodes)
+
+
+def _lies_alike(module: torch.fx.GraphModule, region: Region) -> bool:
+    """Whether the model's outputs can be had, and lie as before, with a contiguous result in the region's place."""
+    try:
+        return _layouts(module) == _layouts(replaced(module, [region]))
+    except Exception:  # noqa: BLE001  (a view of what lies differently raises anything)
+        return False
+
+
+def _layouts(module: torch.fx.GraphModule) -> list[tuple[Any, ...]]:
+    given = [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]
+    with torch._guards.tracing(None), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        fakes = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in given]
+        outputs = torch.utils._pytree.tree_leaves(module(*fakes))
+        return [(tuple(t.shape), t.stride()) for t in outputs if isinstance(t, torch.Tensor)]
 
 
 def _shape_fault(

@@ -39,18 +39,20 @@ class Running:
         """Why a kernel cannot run here, by its name."""
         self._count = 0
         self._counting = threading.Lock()
-        self._compiled: Compiled | None = None
-        self._loaded: object = None
+        self._compiled: dict[str, tuple[Compiled, object]] = {}
+        """By device, with what has to live as long; the first one leads to the others."""
 
     def launched(self) -> int:
         """Returns how often a kernel ran."""
-        return self._count + (self._compiled.launched() if self._compiled else 0)
+        return self._count + sum(compiled.launched() for compiled, _ in tuple(self._compiled.values()))
 
     def run(
         self, tensors: Sequence[torch.Tensor], axes: Sequence[int], *, check: bool = False
     ) -> tuple[torch.Tensor, ...] | None:
         """Returns the outputs, checked where the watch (or `check`) wants it; None where no kernel can or may run."""
         device = tensors[0].device
+        if (device.type, device.index) not in self._runners and _is_capturing(device):
+            return None  # loading would break the capture
         runner = self._runner(device)
         if runner is None:
             return None
@@ -61,7 +63,7 @@ class Running:
             return None
         with self._counting:
             self._count += 1
-        if not (check or self._watch.due()) or (device.type == "cuda" and torch.cuda.is_current_stream_capturing()):
+        if not (check or self._watch.due()) or _is_capturing(device):
             return outputs
         if self._watch.shadow.background:
             self._watch.check_later(tensors, outputs)
@@ -83,9 +85,12 @@ class Running:
     def _load(self, device: torch.device) -> Runner | None:
         for kernel in (k for k in self._kernels if k.target.kind == device.type):
             try:
-                return cpu_runner(kernel) if device.type == "cpu" else cuda_runner(kernel, device)
+                found = cpu_runner(kernel) if device.type == "cpu" else cuda_runner(kernel, device)
             except (KernelwrightError, ImportError, OSError, AttributeError) as error:
                 self.refusals[kernel.name] = str(error)
+                continue
+            self._join(kernel, device)
+            return found
         if self.refusals:
             self._watch.disable("; ".join(self.refusals.values()))
         return None
@@ -100,23 +105,47 @@ class Running:
         """
         if self._launcher == "python" or not self._kernels:
             return None
-        build = self._launcher == "compiled"
         cuda = torch.cuda.is_available()
         for kernel in (k for k in self._kernels if k.target.kind == "cpu" or cuda):
-            try:
-                loaded = _compiled(kernel, self._watch.shadow, build=build)
-            except MissingTool:
-                raise
-            except (KernelwrightError, ImportError, OSError, AttributeError):
-                continue  # run() finds the same, and says so
-            if loaded is not None:
-                self._compiled, self._loaded = loaded
-                self._watch.when_off.append(self._compiled.turn_off)
-                return self._compiled.launch
+            ordinal = torch.cuda.current_device() if kernel.target.kind == "cuda" else 0
+            if compiled := self._compile(kernel, torch.device(kernel.target.kind, ordinal)):
+                return compiled.launch
         return None
 
+    def _join(self, kernel: BundledKernel, device: torch.device) -> None:
+        """Gives a device that has been met now its place in the compiled launcher, where there is one."""
+        place = _place(device)
+        if not self._compiled or place in self._compiled:
+            return
+        first = next(iter(self._compiled.values()))[0]
+        if made := self._compile(kernel, device):
+            first.join(made.launch)
 
-def _compiled(kernel: BundledKernel, shadow: Shadow, *, build: bool) -> tuple[Compiled, object] | None:
+    def _compile(self, kernel: BundledKernel, device: torch.device) -> Compiled | None:
+        try:
+            loaded = _compiled(kernel, self._watch.shadow, device.index or 0, build=self._launcher == "compiled")
+        except MissingTool:
+            raise
+        except (KernelwrightError, ImportError, OSError, AttributeError):
+            return None  # run() finds the same, and says so
+        if loaded is None:
+            return None
+        self._compiled[_place(device)] = loaded
+        self._watch.when_off.append(loaded[0].turn_off)
+        if self._watch.reason:
+            loaded[0].turn_off()
+        return loaded[0]
+
+
+def _place(device: torch.device) -> str:
+    return "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
+
+
+def _is_capturing(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+def _compiled(kernel: BundledKernel, shadow: Shadow, ordinal: int, *, build: bool) -> tuple[Compiled, object] | None:
     """Returns a kernel in the compiled launcher, with what has to live as long as it does."""
     if kernel.target.kind == "cpu":
         from kernelwright.deploy.native import Library
@@ -128,13 +157,13 @@ def _compiled(kernel: BundledKernel, shadow: Shadow, *, build: bool) -> tuple[Co
         return (made, library) if made else None
     from kernelwright.deploy.device import Module
 
-    loaded = Module(kernel, torch.cuda.current_device())
+    loaded = Module(kernel, ordinal)
     prepared = loaded.fixed_launches()
     if prepared is None:
         return None
     functions, geometries = prepared
     made = compiled_cuda(
-        kernel, shadow, ordinal=torch.cuda.current_device(), functions=functions, geometries=geometries, build=build
+        kernel, shadow, ordinal=ordinal, context=loaded.context, functions=functions, geometries=geometries, build=build
     )
     return (made, loaded) if made else None
 

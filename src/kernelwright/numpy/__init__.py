@@ -18,6 +18,8 @@ from kernelwright.numpy.libraries import FallbackWarning, Namespace, array_of, c
 
 __all__ = ["FallbackWarning", "asarray", "backend", "fallbacks", "from_dlpack"]
 
+OPEN = ("__version__", "__array_api_version__", "__config__")
+"""Names of NumPy's with underscores that programs ask for."""
 _namespace: Namespace | None = None
 
 
@@ -29,13 +31,19 @@ def _all() -> Namespace:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__") and name not in ("__version__", "__array_api_version__"):
+    if name.startswith("__") and name not in OPEN:
         raise AttributeError(f"module 'kernelwright.numpy' has no attribute {name!r}")
     return getattr(_all(), name)
 
 
+def submodule(name: str) -> Namespace:
+    """Returns linalg, random or fft of the library."""
+    found: Namespace = getattr(_all(), name)
+    return found
+
+
 def __dir__() -> list[str]:
-    return sorted({*__all__, *dir(_all())})
+    return sorted({*__all__, *OPEN, *(name for name in dir(_all()) if not name.startswith("__"))})
 
 
 def backend() -> str:

@@ -94,6 +94,8 @@ class Namespace:
     def _completed(self, name: str) -> Any:
         theirs, plain = getattr(self.library, name, None), getattr(self._numpy, name, None)
         if theirs is None and plain is None:
+            if hasattr(self._numpy, name):
+                return None  # newaxis
             raise AttributeError(f"neither {self.library.__name__} nor numpy has {name!r}")
         if (
             theirs is None
@@ -108,25 +110,13 @@ class Namespace:
         assert plain is not None
         return self._guarded(name, theirs, plain)
 
-    def _guarded(self, name: str, theirs: Callable[..., Any] | None, plain: Callable[..., Any]) -> Callable[..., Any]:
-        full = f"{self._path}.{name}" if self._path else name
+    def _guarded(self, name: str, theirs: Callable[..., Any] | None, plain: Callable[..., Any]) -> Function:
+        return Function(self, f"{self._path}.{name}" if self._path else name, theirs, plain)
 
-        @functools.wraps(theirs or plain)
-        def call(*arguments: Any, **options: Any) -> Any:
-            if theirs is not None:
-                try:
-                    return theirs(*arguments, **options)
-                except WAYS as error:
-                    reason = str(error)
-            else:
-                reason = f"{self.library.__name__} does not have it"
-            return self._fall_back(full, plain, reason, arguments, options)
-
-        return call
-
-    def _fall_back(
+    def fall_back(
         self, name: str, plain: Callable[..., Any], reason: str, arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
+        """Returns what NumPy gives, as the library's arrays; counts it, and warns at the first time."""
         # First the call, since it may be wrong for NumPy too; then nothing was a fallback.
         found = plain(*_mapped(arguments, self._down), **_mapped(options, self._down))
         self.counts[name] += 1
@@ -140,7 +130,39 @@ class Namespace:
     def _up(self, item: Any) -> Any:
         root = importlib.import_module(self.library.__name__.partition(".")[0])
         numpy = importlib.import_module("numpy")
-        return root.asarray(item) if isinstance(item, numpy.ndarray) else item
+        return root.asarray(item) if type(item) is numpy.ndarray else item  # subclasses mean more than their numbers
+
+
+class Function:
+    """A library's function or ufunc with NumPy's behind it; methods (`add.reduce`) are such pairs as well."""
+
+    def __init__(
+        self, namespace: Namespace, name: str, theirs: Callable[..., Any] | None, plain: Callable[..., Any]
+    ) -> None:
+        self._namespace, self._name, self._theirs, self._plain = namespace, name, theirs, plain
+        functools.update_wrapper(self, plain, updated=())
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Returns what the library gives, and NumPy's answer where the library refuses."""
+        reason = f"{self._namespace.library.__name__} does not have it"
+        if self._theirs is not None:
+            try:
+                return self._theirs(*arguments, **options)
+            except WAYS as error:
+                reason = str(error)
+        return self._namespace.fall_back(self._name, self._plain, reason, arguments, options)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self._plain or other is self._theirs
+
+    def __hash__(self) -> int:
+        return hash(self._plain)
+
+    def __getattr__(self, name: str) -> Any:
+        theirs, plain = getattr(self._theirs, name, None), getattr(self._plain, name)
+        if not callable(plain):
+            return plain if theirs is None else theirs
+        return Function(self._namespace, f"{self._name}.{name}", theirs, plain)
 
 
 def _host(item: Any, namespace: Namespace) -> Any:

@@ -15,7 +15,7 @@ from typing import Protocol
 from kernelwright import experts
 from kernelwright.graph import Capture, Graph
 from kernelwright.judge import MEASURE, REPORT, SCREEN, Judge, policies_for
-from kernelwright.run.authoring.authors import Authors, Staff, estimate_text
+from kernelwright.run.models.authors import Authors, Staff, estimate_text
 from kernelwright.run.outputs import write_best
 from kernelwright.run.result import (
     Answer,

@@ -13,8 +13,8 @@ import statistics
 from collections.abc import Callable, Iterator
 
 from kernelwright.errors import UserError
-from kernelwright.run.authoring.authors import Authors, Staff
-from kernelwright.run.authoring.spending import Spending
+from kernelwright.run.models.authors import Authors, Staff
+from kernelwright.run.models.spending import Spending
 from kernelwright.run.session import JudgeFactory, Judging, OnEvent, Session
 from kernelwright.search import Chain, Strategy
 from kernelwright.search.authored.evolution import Rules

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-from kernelwright.run.authoring.spending import Spending
+from kernelwright.run.models.spending import Spending
 from kernelwright.search.speed import speed
 from kernelwright.types import (
     Candidate,

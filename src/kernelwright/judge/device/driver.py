@@ -65,6 +65,23 @@ def limits_of(ordinal: int) -> DeviceLimits:
     )
 
 
+def bind(ordinal: int) -> int:
+    """Makes a device's primary context, which is that of the CUDA runtime and of torch, current for this thread.
+
+    Returns its handle.
+    """
+    primary = _primary(ordinal)
+    if int(call("asking for the context", cuda.cuCtxGetCurrent())) != int(primary):
+        call("taking the context", cuda.cuCtxSetCurrent(primary))
+    return int(primary)
+
+
+@functools.cache
+def _primary(ordinal: int) -> Any:
+    device = call("choosing the device", cuda.cuDeviceGet(ordinal))
+    return call("taking the device's context", cuda.cuDevicePrimaryCtxRetain(device))
+
+
 def driver_version() -> int:
     """Returns the newest CUDA version that the driver knows: 13000 for 13.0."""
     return int(call("asking for the driver", cuda.cuDriverGetVersion()))

@@ -8,7 +8,7 @@ import pytest
 
 from kernelwright import capture, languages, llm
 from kernelwright.run import BUILT_IN, optimize
-from kernelwright.run.authoring import Authors
+from kernelwright.run.models import Authors
 from kernelwright.run.result import outcome_name
 from kernelwright.search.authored.evolution import Rules
 from kernelwright.store import Store

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from tests.llm.stub import Stub
-from tests.run.authoring.fakes import Improver
+from tests.run.models.fakes import Improver
 
 from kernelwright.store import Store
 

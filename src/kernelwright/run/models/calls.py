@@ -16,7 +16,7 @@ from kernelwright.exchanges import Reply, Request
 from kernelwright.llm import Fault, OutOfReach, Pool
 from kernelwright.llm.dialects import estimated_tokens, texts
 from kernelwright.llm.secrets import scrubbed
-from kernelwright.run.authoring.spending import Ledger
+from kernelwright.run.models.spending import Ledger
 from kernelwright.store import Run
 from kernelwright.store.trajectories import Trajectories
 from kernelwright.types import replace, value

@@ -14,10 +14,10 @@ from kernelwright.errors import UserError
 from kernelwright.exchanges import Attempt, Message, Opinion, Reply, Request
 from kernelwright.llm import answers
 from kernelwright.llm.prompts import Feedback, Prompt, Shown, edits_again, messages
-from kernelwright.run.authoring import screening
-from kernelwright.run.authoring.calls import Called, Calls
-from kernelwright.run.authoring.kernels import candidate_of, template_of
-from kernelwright.run.authoring.telling import found, hardware_sheet, profile
+from kernelwright.run.models import screening
+from kernelwright.run.models.calls import Called, Calls
+from kernelwright.run.models.kernels import candidate_of, template_of
+from kernelwright.run.models.telling import found, hardware_sheet, profile
 from kernelwright.search.authored import Brief, Draft
 from kernelwright.store import Run
 from kernelwright.store.trajectories import Trajectories

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from kernelwright.errors import UserError
 from kernelwright.llm import Recorded
-from kernelwright.run.authoring.authors import Authors
-from kernelwright.run.authoring.writing import Writing
+from kernelwright.run.models.authors import Authors
+from kernelwright.run.models.writing import Writing
 from kernelwright.store import Run, Store
 from kernelwright.store.trajectories import Trajectories
 from kernelwright.types import Candidate, value

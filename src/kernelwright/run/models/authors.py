@@ -12,11 +12,11 @@ from kernelwright.llm import Model, Pool, Recorded
 from kernelwright.llm.dialects import estimated_tokens
 from kernelwright.llm.prices import Price
 from kernelwright.llm.prompts import Prompt, messages
-from kernelwright.run.authoring import screening
-from kernelwright.run.authoring.calls import Calls
-from kernelwright.run.authoring.spending import Budget, Ledger, spending_text
-from kernelwright.run.authoring.telling import baselines_of, hardware_sheet
-from kernelwright.run.authoring.writing import Writer, Writing
+from kernelwright.run.models import screening
+from kernelwright.run.models.calls import Calls
+from kernelwright.run.models.spending import Budget, Ledger, spending_text
+from kernelwright.run.models.telling import baselines_of, hardware_sheet
+from kernelwright.run.models.writing import Writer, Writing
 from kernelwright.search import Chain, Results, Strategy
 from kernelwright.search.authored import Authored
 from kernelwright.search.authored.evolution import Rules

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from tests.llm.stub import Stub
-from tests.run.authoring.fakes import Improver, TextParts
+from tests.run.models.fakes import Improver, TextParts
 from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
 
 from kernelwright.errors import UserError
 from kernelwright.llm.naming import remote
 from kernelwright.run import optimize
 from kernelwright.run.ablating import ablate, summaries
-from kernelwright.run.authoring import Authors, replaying
+from kernelwright.run.models import Authors, replaying
 from kernelwright.search.authored.evolution import Rules
 from kernelwright.store import Store
 from kernelwright.store.trajectories import Trajectories

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.llm.stub import Stub
-from tests.run.authoring.fakes import TIME, Improver, TextParts, kernel, reply
+from tests.run.models.fakes import TIME, Improver, TextParts, kernel, reply
 from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
 
 from kernelwright import llm
@@ -18,8 +18,8 @@ from kernelwright.llm.naming import Remote, remote
 from kernelwright.llm.prices import Price
 from kernelwright.report import html
 from kernelwright.run import Event, Result, optimize
-from kernelwright.run.authoring import Authors, Budget
-from kernelwright.run.authoring.writing import Writing
+from kernelwright.run.models import Authors, Budget
+from kernelwright.run.models.writing import Writing
 from kernelwright.search.authored.evolution import Rules
 from kernelwright.store import Store
 from kernelwright.store.trajectories import Trajectories
@@ -189,7 +189,7 @@ def test_free_parameters_go_to_the_tuner(tmp_path: Path) -> None:
         body = kernel(1).replace("    // time: 1\n", "    // time: T\n")
         return f"```cpp\n{text}{body}```"
 
-    import tests.run.authoring.fakes as fakes
+    import tests.run.models.fakes as fakes
 
     before = fakes.TIME
     fakes.TIME = __import__("re").compile(r"T = (\d+);")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from tests.run.authoring.fakes import TextParts
+from tests.run.models.fakes import TextParts
 from tests.search.fake_judge import CAPTURE, TARGET
 
 from kernelwright.llm.naming import remote
 from kernelwright.run import optimize
-from kernelwright.run.authoring import Authors
+from kernelwright.run.models import Authors
 from kernelwright.search.authored.evolution import Rules
 from kernelwright.store import Store
 
