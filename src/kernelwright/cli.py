@@ -27,6 +27,7 @@ from kernelwright import analysis, api, capture, codec, doctor, environment, exp
 from kernelwright.commands.ablate import ablate_command
 from kernelwright.commands.authors import author_options, authors_of
 from kernelwright.commands.bench import bench_command
+from kernelwright.commands.corpus import corpus_command
 from kernelwright.commands.export import export_command
 from kernelwright.commands.gemm import gemm_command
 from kernelwright.commands.mcp import mcp_command, skill_command
@@ -34,6 +35,7 @@ from kernelwright.commands.mutate import mutate_command
 from kernelwright.commands.options import MOST_SEED, Seconds, err, out, source_options
 from kernelwright.commands.replay import replay_command
 from kernelwright.commands.selftest import selftest_command
+from kernelwright.commands.train import train_command
 from kernelwright.commands.verify import verify_command
 from kernelwright.console import Progress, admission_table, answer_tables, contender_table, graph_text
 from kernelwright.errors import KernelwrightError, UserError, fault_of_machine
@@ -311,8 +313,8 @@ def analyze_command(
 
 
 for command in (
-    ablate_command, bench_command, export_command, mcp_command, mutate_command, replay_command, selftest_command,
-    gemm_command, skill_command, verify_command,
+    ablate_command, bench_command, corpus_command, export_command, mcp_command, mutate_command, replay_command,
+    selftest_command, gemm_command, skill_command, train_command, verify_command,
 ):  # fmt: skip
     cli.add_command(command)
 
