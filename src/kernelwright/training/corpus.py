@@ -231,13 +231,19 @@ def _row(captured: Capture, candidate: Candidate, record: Record, target: Target
     against = against_reference(outcome)
     augmented = candidate.author.startswith("augmented")
     return Row(
-        kind="kernel", family=problem.name, problem=problem.name, problem_digest=digest(problem),
+        kind="kernel", family=family_of(problem.name), problem=problem.name, problem_digest=digest(problem),
         features=words_of(captured, target), reference=problem.reference[0].text, language=candidate.language,
         template=candidate.template, point=candidate.point, source=text_of(candidate),
         speedup=against.speedup if against else None, low=against.low if against else None, noise=outcome.noise,
         author=candidate.author, origin=candidate.author if augmented else "expert" if candidate.template else "store",
         candidate=digest(candidate), policy=record.policy, target=record.target, when=record.when,
     )  # fmt: skip
+
+
+def family_of(name: str) -> str:
+    """Returns the family that a problem's name belongs to: `softmax`, and `row_sum` for row_sum.py:row_sum."""
+    first, _, second = name.partition(".")
+    return first if second == first else name
 
 
 def text_of(candidate: Candidate) -> str:

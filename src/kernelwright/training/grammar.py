@@ -10,6 +10,7 @@ such as those that the prompt shows.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -66,6 +67,8 @@ class Grammar:
             tuple(Slot(name=p.name, words=words_of(p, known)) for p in space.parameters) for space in self._spaces
         )
         self._emitted: dict[Choices, Candidate | None] = {}
+        self._beginnings: dict[Choices, tuple[list[Choices], Iterator[Choices]]] = {}
+        """What is known to complete a beginning, and the search for more."""
 
     def slot(self, begun: Choices) -> Slot | None:
         """Returns the next decision after a beginning, None where the schedule is complete."""
@@ -131,12 +134,18 @@ class Grammar:
         return tuple(dict.fromkeys(words))
 
     def _completes(self, begun: Choices, without: frozenset[Choices]) -> bool:
-        for tried, choices in enumerate(self._completions(begun)):
-            if tried >= MOST_TRIES:
-                return False
-            if choices not in without and self.candidate(choices) is not None:
+        found, further = self._beginnings.setdefault(begun, ([], self._emitting(begun)))
+        if any(choices not in without for choices in found):
+            return True
+        for choices in further:
+            found.append(choices)
+            if choices not in without:
                 return True
         return False
+
+    def _emitting(self, begun: Choices) -> Iterator[Choices]:
+        tries = itertools.islice(self._completions(begun), MOST_TRIES)
+        return (choices for choices in tries if self.candidate(choices) is not None)
 
     def _completions(self, begun: Choices) -> Iterator[Choices]:
         slot = self.slot(begun)

@@ -136,7 +136,7 @@ def write(folder: Path, rows: dict[Split, tuple[Row, ...]], spaces: Sequence[Sch
     folder.mkdir(parents=True, exist_ok=True)
     for split, some in rows.items():
         _replace(folder / f"{split}.jsonl", "".join(f"{_line(row)}\n" for row in some))
-    _replace(folder / "spaces.jsonl", "".join(f"{codec.dumps(space)}\n" for space in spaces))
+    _replace(folder / "spaces.jsonl", "".join(f"{codec.dumps(_space_data(space))}\n" for space in spaces))
     _replace(folder / "corpus.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -151,7 +151,11 @@ def read(folder: Path, split: Split = "train") -> tuple[Row, ...]:
 
 def read_spaces(folder: Path) -> tuple[Schedules, ...]:
     """Returns the schedule spaces of a corpus's problems."""
-    return tuple(codec.from_data(json.loads(line)) for line in _lines(folder, "spaces.jsonl"))
+    return tuple(Schedules(**codec.loads(line)) for line in _lines(folder, "spaces.jsonl"))
+
+
+def _space_data(one: Schedules) -> dict[str, object]:
+    return {"problem_digest": one.problem_digest, "template": one.template, "space": one.space}
 
 
 def write_parquet(folder: Path, rows: dict[Split, tuple[Row, ...]]) -> None:

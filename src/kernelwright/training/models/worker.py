@@ -41,6 +41,8 @@ class Desk:
             self.author = ScheduleAuthor.load(path)
         else:
             self.author = CodeAuthor(path, device=device)
+        if isinstance(self.author, ScheduleAuthor):
+            torch.set_num_threads(1)  # its products are so small that a second thread mostly waits
         self.learner = Learner(self.author, Rates(**rates))
         count = sum(p.numel() for p in self.author.module.parameters())
         known = self.author.words if isinstance(self.author, ScheduleAuthor) else ()
