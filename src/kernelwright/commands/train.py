@@ -71,6 +71,7 @@ STAGE_OPTIONS = (
     click.option("--baseline", type=click.Choice(["group", "leave-one-out"]), default="group", show_default=True),
     click.option("--keep", type=click.FloatRange(0, 1, min_open=True), default=0.25, show_default=True,
                  help="Share that is worth imitating."),
+    click.option("--fresh", is_flag=True, help="Show only what the author found itself, nothing of the corpus."),
     click.option("--rate", type=click.FloatRange(0, min_open=True), help="Of learning  [default: by kind of model]"),
     click.option("--entropy", type=click.FloatRange(0), default=0.02, show_default=True, help="Weight of its bonus."),
     click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="Updates from a sampling."),
@@ -109,7 +110,19 @@ for _name, _text in zip(
 
 def run_stage(stage: Stage, given: dict[str, Any]) -> None:
     """Runs or goes on with a stage as the options say, and prints how it ended."""
-    names = ("seed", "problems", "group", "lessons", "shown", "exemplars", "plain", "baseline", "keep", "save_every")
+    names = (
+        "seed",
+        "problems",
+        "group",
+        "lessons",
+        "shown",
+        "exemplars",
+        "plain",
+        "baseline",
+        "keep",
+        "fresh",
+        "save_every",
+    )
     settings = Settings(stage=stage, **{name: given[name] for name in names})
     rates = {"entropy": given["entropy"], "passes": given["passes"], "temperature": given["temperature"]}
     about = {

@@ -49,6 +49,8 @@ class Settings:
     baseline: Baseline = "group"
     keep: float = 0.25
     """Share of a problem's rows, or of a group, that is worth imitating."""
+    fresh: bool = False
+    """Begin with an empty archive: what is shown is what the author found itself."""
     save_every: int = 20
     """Steps between checkpoints."""
 
@@ -78,7 +80,7 @@ class Training:
         self._checkpoints = checkpoints
         self._exercises = {exercise.key: exercise for exercise in exercises}
         self.archive: dict[str, dict[str, Exemplar]] = {key: {} for key in self._exercises}
-        for exercise in exercises:
+        for exercise in exercises if not settings.fresh else ():
             for row in exercise.rows:
                 if (exemplar := practice.exemplar(exercise, row)) is not None:
                     self._add(exercise.key, exemplar)
