@@ -18,6 +18,7 @@ from kernelwright.llm.prices import FREE, Price, parsed_prices, price_of
 from kernelwright.llm.prompts import GUIDED
 from kernelwright.run.authoring import Authors, Budget
 from kernelwright.run.authoring.writing import MAX_TOKENS, Writing
+from kernelwright.training import choosing
 
 USUAL_USD = 5.0
 """What models that cost money may cost where the user does not say."""
@@ -42,7 +43,7 @@ OPTIONS = (
     click.option(
         "--model", "models", multiple=True, metavar="NAME",
         help="Have kernels written by openai/NAME, anthropic/NAME, google/NAME, ollama/NAME, NAME@http://host/v1, "
-        "replay/FILE ...; can be repeated. Keys come from the environment.",
+        "replay/FILE, local:DIR ...; can be repeated. Keys come from the environment.",
     ),
     click.option(
         "--author-command", metavar="CMD", help="Have kernels written by a command that finds TASK.md in its folder."
@@ -77,10 +78,13 @@ def authors_of(given: dict[str, Any], device: str) -> Authors | None:
     Raises:
         UserError: a model is not known, its key is missing, or a limit of money cannot be held without its price.
     """
-    models: list[llm.Model] = [llm.model_of(name) for name in given["models"]]
+    choosers = [name for name in given["models"] if choosing.is_chooser(name)]
+    if len(choosers) > 1:
+        raise UserError("two models that choose schedules", "give one --model of this kind")
+    models: list[llm.Model] = [llm.model_of(name) for name in given["models"] if name not in choosers]
     if given["author_command"]:
         models.append(llm.Command(given["author_command"]))
-    if not models:
+    if not models and not choosers:
         return None
     reviewer = given["reviewer"] or ""
     if reviewer and reviewer not in (model.name for model in models):
@@ -98,6 +102,7 @@ def authors_of(given: dict[str, Any], device: str) -> Authors | None:
         ),
         parallel=given["parallel"],
         patience_s=given["patience"],
+        chooser=choosing.chooser(choosers[0]) if choosers else None,
     )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from kernelwright.types import value
 
 WORKER = "kernelwright.training.models.worker"
 OPEN_S, SAMPLE_S, LEARN_S, SAVE_S = 600.0, 1800.0, 1800.0, 600.0
-CHECKPOINT_MODEL = "model"
+ABOUT, CHECKPOINT_MODEL = "author.json", "model"
+"""The file by which a folder of an author of schedules is known; where a stage's folder keeps its model."""
 
 
 @value

@@ -19,7 +19,7 @@ from kernelwright.errors import MissingTool, UserError
 from kernelwright.training.models.learner import Episode, scored
 
 ENDS = ("<|im_end|>", "<|endoftext|>", "</s>", "<|eot_id|>")
-"""What ends a turn: tokenizers that were converted from other formats often name another one, and never stop."""
+"""What ends a turn, the likeliest first: tokenizers that were converted from other formats often name another one, and never stop."""
 
 
 class CodeAuthor:
@@ -45,8 +45,9 @@ class CodeAuthor:
         ).to(self.device)
         self.module.eval()  # there is no dropout to learn with: the same forward is sampled from and learnt by
         known = self._tokenizer.get_vocab()
-        ends = {known[word] for word in ENDS if word in known}
-        self._ends = sorted(ends | ({self._tokenizer.eos_token_id} - {None}))
+        ends = [known[word] for word in ENDS if word in known]
+        own = [self._tokenizer.eos_token_id] if self._tokenizer.eos_token_id is not None else []
+        self._ends: list[int] = list(dict.fromkeys([*ends, *own]))
         self.pad = self._ends[0] if self._ends else 0
 
     def prompt(self, messages: Sequence[tuple[str, str]]) -> list[int]:

@@ -12,11 +12,12 @@ from pathlib import Path
 import torch
 
 from kernelwright.errors import UserError
+from kernelwright.training.authors import ABOUT
 from kernelwright.training.models.learner import Episode, masked_log_softmax
 from kernelwright.training.models.transformer import Transformer
 from kernelwright.training.vocabulary import PAD, UNKNOWN
 
-ABOUT, WEIGHTS = "author.json", "weights.pt"
+WEIGHTS = "weights.pt"
 KIND = "schedules"
 
 

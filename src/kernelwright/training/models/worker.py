@@ -12,9 +12,10 @@ import torch
 
 from kernelwright.errors import KernelwrightError, UserError
 from kernelwright.process import Emit, serve
+from kernelwright.training.authors import ABOUT
 from kernelwright.training.models.code import CodeAuthor
 from kernelwright.training.models.learner import Episode, Learner, Rates
-from kernelwright.training.models.schedules import ABOUT, ScheduleAuthor, extend
+from kernelwright.training.models.schedules import ScheduleAuthor, extend
 
 OPTIMISER = "optimiser.pt"
 
