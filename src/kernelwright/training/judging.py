@@ -84,11 +84,12 @@ class Court:
         fresh = tuple(c for c in candidates if c not in found)
         if fresh:
             before = session.judged
-            found |= dict(session.judge(self._turned_to(problem), fresh, policy, prepare=False))
+            found |= dict(session.judge(self.turned_to(problem), fresh, policy, prepare=False))
             self.judged += session.judged - before
         return found
 
-    def _turned_to(self, problem: Problem) -> Judging:
+    def turned_to(self, problem: Problem) -> Judging:
+        """Returns the judge, turned to a problem."""
         if self._judge is None:
             self._judge = self._stack.enter_context(self._make(problem, self.target))
         else:

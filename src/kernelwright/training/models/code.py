@@ -19,7 +19,8 @@ from kernelwright.errors import MissingTool, UserError
 from kernelwright.training.models.learner import Episode, scored
 
 ENDS = ("<|im_end|>", "<|endoftext|>", "</s>", "<|eot_id|>")
-"""What ends a turn, the likeliest first: tokenizers that were converted from other formats often name another one, and never stop."""
+"""What ends a turn, the likeliest first: tokenizers that were
+converted from other formats often name another one, and never stop."""
 
 
 class CodeAuthor:
