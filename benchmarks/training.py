@@ -89,7 +89,10 @@ def train(work: Path, model: str, device: str, budget_s: float, steps: dict[str,
         )
         if not json.loads(about.read_text())["finished"]:
             return False
-    stages = [("sft", "sft", model, []), ("select", "select", str(work / "sft"), [])]
+    stages: list[tuple[str, str, str, list[str]]] = [
+        ("sft", "sft", model, []),
+        ("select", "select", str(work / "sft"), []),
+    ]
     stages += [(name, "contrast", str(work / "select"), ["--exemplars", how]) for name, how in KINDS.items()]
     for name, stage, parent, more in stages:
         out = work / name

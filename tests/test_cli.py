@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -35,11 +36,19 @@ def run(*arguments: str) -> int:
     return stop.value.code
 
 
+def every_command() -> Iterator[tuple[str, click.Command]]:
+    """Yields each command, a group before its own commands, with its name."""
+    yield "", cli.cli
+    for name, command in sorted(cli.cli.commands.items()):
+        yield name, command
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", command.commands[inner]) for inner in command.commands)
+
+
 def help_document() -> str:
     """Returns what docs/cli.md has to say: every command's help."""
     parts = ["# The command line\n\n`tests/test_cli.py` holds this page to what the commands print.\n"]
-    for name in (None, *sorted(cli.cli.commands)):
-        command = cli.cli.commands[name] if name else cli.cli
+    for name, command in every_command():
         context = click.Context(
             command,
             info_name=f"kernelwright {name}" if name else "kernelwright",

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from tests.search.fake_judge import PROBLEM
@@ -44,7 +45,7 @@ MEASURE = replace(SCREEN, name="measure", rounds=20)
 class Judge:
     """Lets pass what was not broken on purpose; wider vectors are faster, one schedule unbelievably so."""
 
-    judged: list[tuple[str, str]] = []
+    judged: ClassVar[list[tuple[str, str]]] = []
 
     def __init__(self, problem: Problem, target: Target) -> None:
         self.problem, self.target = problem, target
