@@ -11,7 +11,7 @@ import torch
 from click.testing import CliRunner
 from tests.training.in_process import InProcess
 
-from kernelwright.commands.train import train_command
+from kernelwright.cli import cli
 from kernelwright.errors import UserError
 from kernelwright.training import authors, stages
 
@@ -20,7 +20,7 @@ SCALE = ["--data", str(RECORDED), "--recorded", "--slow", "0.25"]
 
 
 def train(*arguments: str) -> str:
-    result = CliRunner().invoke(train_command, [arguments[0], *SCALE, *arguments[1:]], catch_exceptions=False)
+    result = CliRunner().invoke(cli, ["train", arguments[0], *SCALE, *arguments[1:]], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
