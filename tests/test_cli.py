@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -41,16 +42,21 @@ def run(*arguments: str) -> int:
     return stop.value.code
 
 
+def every_command() -> Iterator[tuple[str, click.Command]]:
+    """Yields each command, a group before its own commands, with its name."""
+    yield "", cli.cli
+    for name in cli.COMMANDS:
+        command = cli.cli.get_command(click.Context(cli.cli), name)
+        assert command is not None
+        yield name, command
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", command.commands[inner]) for inner in sorted(command.commands))
+
+
 def help_document() -> str:
     """Returns what docs/cli.md has to say: every command's help."""
     parts = ["# The command line\n\n`tests/test_cli.py` holds this page to what the commands print.\n"]
-    pages: list[tuple[str, click.Command]] = [("", cli.cli)]
-    for name in cli.COMMANDS:
-        found = cli.cli.get_command(click.Context(cli.cli), name)
-        assert found is not None
-        below = found.commands if isinstance(found, click.Group) else {}
-        pages += [(name, found), *((f"{name} {part}", below[part]) for part in sorted(below))]
-    for name, command in pages:
+    for name, command in every_command():
         context = click.Context(
             command,
             info_name=f"kernelwright {name}" if name else "kernelwright",

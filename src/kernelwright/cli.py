@@ -32,6 +32,7 @@ COMMANDS = {
     "ablate": ("ablate", "Compare strategies on SOURCE at equal budget."),
     "analyze": ("analyze", "Say what a CUDA kernel's code is like, and what to try."),
     "bench": ("bench", "Run a public benchmark's tasks from your clone of it."),
+    "corpus": ("corpus", "Make a corpus of verified kernels to learn from."),
     "doctor": ("doctor", "Say what this machine has and what is missing."),
     "export": ("export", "Make a bundle of RECORDs that programs can load."),
     "gemm": ("gemm", "Tune matrix products on a Hopper GPU, and time them beside cuBLASLt."),
@@ -45,6 +46,7 @@ COMMANDS = {
     "selftest": ("selftest", "Print the judge's own score: caught of planted, false alarms."),
     "show": ("show", "Show what SOURCE is, and which experts can work on it."),
     "skill": ("mcp", "Write the instructions that coding agents read."),
+    "train": ("train", "Train an author: sft, select, contrast."),
     "verify": ("verify", "Judge a stored RECORD again, and say whether it holds."),
 }
 """The module of commands/ that each command is in, as NAME_command, and what it does in a line."""

@@ -45,7 +45,7 @@ OPTIONS = (
     click.option(
         "--model", "models", multiple=True, metavar="NAME",
         help="Have kernels written by openai/NAME, anthropic/NAME, google/NAME, ollama/NAME, NAME@http://host/v1, "
-        "replay/FILE ...; can be repeated. Keys come from the environment.",
+        "replay/FILE, local:DIR ...; can be repeated. Keys come from the environment.",
     ),
     click.option(
         "--author-command", metavar="CMD", help="Have kernels written by a command that finds TASK.md in its folder."
@@ -86,8 +86,12 @@ def authors_of(given: dict[str, Any], device: str) -> Authors | None:
     from kernelwright.llm.prices import FREE, parsed_prices
     from kernelwright.run.models import Authors, Budget
     from kernelwright.run.models.writing import Writing
+    from kernelwright.training import choosing
 
-    models: list[Model] = [llm.model_of(name) for name in given["models"]]
+    choosers = [name for name in given["models"] if choosing.is_chooser(name)]
+    if len(choosers) > 1:
+        raise UserError("two models that choose schedules", "give one --model of this kind")
+    models: list[Model] = [llm.model_of(name) for name in given["models"] if name not in choosers]
     if given["author_command"]:
         models.append(llm.Command(given["author_command"]))
     reviewer = given["reviewer"] or ""
@@ -106,6 +110,7 @@ def authors_of(given: dict[str, Any], device: str) -> Authors | None:
         ),
         parallel=given["parallel"],
         patience_s=given["patience"],
+        chooser=choosing.chooser(choosers[0]) if choosers else None,
     )  # fmt: skip
 
 

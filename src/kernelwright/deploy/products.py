@@ -184,9 +184,8 @@ class Products:
         from kernelwright.judge.device import driver
 
         self._kept.append(asked)
-        data = forms(a, b, None) | {
-            "device": a.device.index, "launch": 0, **launcher.thread_data(driver.bind(a.device.index)), "steps": (steps,),
-            "spaces": (steps["workspace_bytes"],),
+        data = forms(a, b, None) | launcher.thread_data(driver.bind(a.device.index)) | {
+            "device": a.device.index, "launch": 0, "steps": (steps,), "spaces": (steps["workspace_bytes"],),
         }  # fmt: skip
         return launcher.Compiled(*launcher.module(build=True).make(data)).launch
 

@@ -6,13 +6,16 @@ Not here: which prompt is due (search), storing, spending and judging (run).
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kernelwright.llm.command import Command
 from kernelwright.llm.faults import Fault, NoKey, OutOfReach
+from kernelwright.llm.local import PREFIX, Local
 from kernelwright.llm.naming import Model, remote
 from kernelwright.llm.pool import Pool
 from kernelwright.llm.recorded import Recorded, recorded
 
-__all__ = ["Command", "Fault", "Model", "NoKey", "OutOfReach", "Pool", "Recorded", "model_of", "recorded"]
+__all__ = ["Command", "Fault", "Local", "Model", "NoKey", "OutOfReach", "Pool", "Recorded", "model_of", "recorded"]
 
 REPLAY = "replay/"
 
@@ -23,4 +26,6 @@ def model_of(name: str) -> Model:
     Raises:
         UserError: for a name that stands for none, or one whose key is not in the environment.
     """
+    if name.startswith(PREFIX):
+        return Local(Path(name.removeprefix(PREFIX)))
     return recorded(name) if name.startswith(REPLAY) else remote(name)

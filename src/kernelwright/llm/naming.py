@@ -3,6 +3,7 @@
     openai/NAME  anthropic/NAME  google/NAME  openrouter/NAME  deepseek/NAME  mistral/NAME   hosted
     ollama/NAME  vllm/NAME  sglang/NAME  llamacpp/NAME                                       on this machine
     NAME@http://host:8000/v1                      any server that speaks OpenAI's protocol
+    local:DIR                                                                                a folder with a model
     replay/FILE                                   recorded replies
     command                                       what --author-command runs
 

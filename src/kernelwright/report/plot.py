@@ -117,6 +117,42 @@ def intervals(bars: Sequence[Bar], *, unit: str, digits: int = 2, reference: flo
     return _svg(height, "Medians with their 95 % intervals", parts)
 
 
+@value
+class Curve:
+    """One line of a plot of numbers against steps."""
+
+    label: str
+    numbers: tuple[float, ...]
+
+
+def curves(lines: Sequence[Curve], *, title: str, step: str = "step") -> str:
+    """Returns lines over their steps, on a linear axis from the smallest number (or 0) to the largest."""
+    every = [number for line in lines for number in line.numbers]
+    if not every:
+        return ""
+    low, high = min(0.0, *every), max(1e-9, *every)
+    last = max(2, *(len(line.numbers) for line in lines))
+
+    def y(number: float) -> float:
+        return HEIGHT - BOTTOM - (number - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+    parts = [
+        _tick(y(low + (high - low) * share), f"{low + (high - low) * share:.2f}", strong=False)
+        for share in (0, 0.25, 0.5, 0.75, 1)
+    ]
+    for place, line in enumerate(lines):
+        points = [
+            f"{LEFT + i / (last - 1) * (WIDTH - LEFT - RIGHT):.1f},{y(n):.1f}" for i, n in enumerate(line.numbers)
+        ]
+        hue = round(360 * place / len(lines))
+        style = f"stroke:hsl({hue},60%,45%)"
+        parts.append(f'<polyline fill="none" style="{style}" stroke-width="1.5" points="{" ".join(points)}"/>')
+        colour = f"fill:hsl({hue},60%,40%)"
+        parts.append(f'<text x="{LEFT + 8}" y="{TOP + 14 + 15 * place}" style="{colour}">{escape(line.label)}</text>')
+    parts.append(f'<text x="{LEFT}" y="{HEIGHT - 8}">{escape(step)} (1 to {last})</text>')
+    return _svg(HEIGHT, title, parts)
+
+
 def ticks(low: float, high: float) -> list[float]:
     """Returns readable marks for a logarithmic axis, always with 1 where it lies inside."""
     steps = (

@@ -147,7 +147,7 @@ def optimize(
         session.say("stage", f"no kernel can be proposed: {why}; timing the baselines while the budget lasts")
     work = _Optimisation(session, parts, templates, budget_s=budget_s, seed=run.seed)
     if authors is not None:
-        work.employ(authors, store, run)
+        work.employ(authors, store, run, capture)
     work.run()
     result = work.result(refusals, notes=capture.notes)
     session.say("end", result.why)
@@ -183,10 +183,14 @@ def _templates(capture: Capture, target: Target, parts: Parts) -> tuple[tuple[Te
 
 def strategy(templates: tuple[Template, ...], *, seed: int, budget_s: float) -> Strategy:
     """Returns the default strategy: `tune`, sized to the budget, then `evolve` from what it found."""
-    least, most = TUNE_LIMITS
-    limit = int(min(most, max(least, PROPOSALS_PER_S * budget_s)))
-    tune = Tune(templates, seed=seed, limit=limit)
+    tune = Tune(templates, seed=seed, limit=tuned(budget_s))
     return Chain(tune, lambda told: Evolve(templates, seed=seed, told=told), name="tune then evolve")
+
+
+def tuned(budget_s: float) -> int:
+    """Returns how many proposals the tuner, or who takes its place, may make in a budget."""
+    least, most = TUNE_LIMITS
+    return int(min(most, max(least, PROPOSALS_PER_S * budget_s)))
 
 
 class _Optimisation:
@@ -210,15 +214,24 @@ class _Optimisation:
         self._untimed: tuple[str, ...] = ()
         """Baselines that the budget left no time for."""
 
-    def employ(self, authors: Authors, store: Store, run: Run) -> None:
+    def employ(self, authors: Authors, store: Store, run: Run, capture: Capture) -> None:
         """Has kernels written by authors as well."""
-        session = self._session
+        session, templates, seed = self._session, self._templates, self._seed
+        first = None
+        if authors.chooser is not None:
+            limit = tuned(self._budget_s)
+            first = authors.chooser(capture, session.target, templates, seed=seed, limit=limit)
+            self._strategy = Chain(first, lambda told: Evolve(templates, seed=seed, told=told), name="chosen, evolved")
+            if not authors.model_names:
+                return
         session.say("author", estimate_text(authors, session.problem, session.target))
         self._staff = Staff(
             authors, session.problem, session.target, store=store, run=run, budget_s=self._budget_s,
             progress=lambda: (session.judged, session.preparing_s), say=lambda text: session.say("author", text),
         )  # fmt: skip
-        self._strategy = self._staff.strategy(self._templates, seed=self._seed)
+        self._strategy = written = self._staff.strategy(templates, seed=seed)
+        if first is not None:
+            self._strategy = Chain(first, lambda _: written, name="chosen, then authors")
 
     def remember(self, *, hopeless: bool) -> None:
         """Takes everything from the store and judges nothing; `hopeless` where nothing can be proposed."""

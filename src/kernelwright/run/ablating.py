@@ -111,7 +111,7 @@ def ablate(
                 session.say("start", f"{name}, seed {seed}")
                 strategy, staff = _made(name, templates, problem, target, store, seed, judgements, authors())
                 before = staff.ledger.spending if staff else Spending()
-                curve = tuple(_driven(strategy, session, it, screen, measure, judgements))
+                curve = tuple(driven(strategy, session, it, screen, measure, judgements))
                 spent = staff.ledger.spending if staff else Spending()
                 yield Trial(
                     strategy=name, seed=seed, curve=curve, calls=spent.calls - before.calls + spent.reused,
@@ -141,9 +141,10 @@ def _made(
     return staff.strategy(templates, seed=seed, limit=limit), staff
 
 
-def _driven(
+def driven(
     strategy: Strategy, session: Session, judge: Judging, screen: Policy, measure: Policy, limit: int
 ) -> Iterator[float]:
+    """Yields the best measured speed after each of at most `limit` proposals of a strategy."""
     best, made = 0.0, 0
     while made < limit and (batch := strategy.ask()):
         for policy, effort in ((screen, "screen"), (measure, "measure")):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from kernelwright.graph import Capture
 from kernelwright.llm import Model, Pool, Recorded
 from kernelwright.llm.dialects import estimated_tokens
 from kernelwright.llm.prices import Price
@@ -36,6 +38,15 @@ GROWTH = 2.0
 """By which prompts with exemplars and feedback are longer than the first."""
 
 
+class Chooser(Protocol):
+    """Makes a strategy that chooses among the experts' schedules, as a trained model does."""
+
+    def __call__(
+        self, capture: Capture, target: Target, templates: tuple[Template, ...], *, seed: int, limit: int
+    ) -> Strategy:
+        """Returns the strategy."""
+
+
 @dataclass(frozen=True)
 class Authors:
     """Models with prices and limits.
@@ -61,6 +72,8 @@ class Authors:
     """Proposals of the experts' templates before the authors begin; None follows from the budget."""
     names: tuple[str, ...] = ()
     """Of the models, where there are none to ask: a replay's."""
+    chooser: Chooser | None = None
+    """Is asked first: an author of schedules. After it come models, or evolution where there are none."""
 
     @property
     def model_names(self) -> tuple[str, ...]:

@@ -10,11 +10,15 @@ import tempfile
 from pathlib import Path
 
 from kernelwright.errors import UserError
+from kernelwright.experts.products import gemm_header
+from kernelwright.experts.simd import simd_header
 from kernelwright.languages import candidate_from_file
 from kernelwright.llm.tunables import tunables, with_point
 from kernelwright.types import Candidate, Failure, Point, Problem, Space, Template, digest, replace
 
 FILES = {"cpp": "kernel.cpp", "cuda": "kernel.cu", "triton": "kernel.py", "cutile": "kernel.py"}
+HEADERS = (simd_header(), gemm_header())
+"""What the experts' kernels include, and so whatever is written after their example."""
 MOST_CHARACTERS = 200_000
 
 
@@ -29,10 +33,12 @@ def candidate_of(
     if len(code) > MOST_CHARACTERS:
         raise UserError(f"the file has {len(code):,} characters", f"write at most {MOST_CHARACTERS:,}")
     point = tuple((p.name, p.values[0]) for p in tunables(code))
-    # A folder of its own: there is nothing in it that the file could include.
+    # A folder of its own: there is nothing in it that the file could include but what experts' kernels do.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / FILES[language]
         path.write_text(with_point(code, point), encoding="utf-8")
+        for header in (h for h in HEADERS if f'#include "{h.path}"' in code):
+            path.with_name(header.path).write_text(header.text, encoding="utf-8")
         try:
             candidate = candidate_from_file(problem, path)
         except UserError as error:
