@@ -27,6 +27,8 @@ _KEPT = (
     "__global__ __device__ def import from as in not and or None True False lambda tl constexpr triton jit"
 )
 KEPT = frozenset(_KEPT.split())
+MOST_ARGUMENTS = 24
+"""Tokens that a template's arguments have at most."""
 
 
 def normalised(text: str, *, own: tuple[str, ...] = ()) -> str:
@@ -43,7 +45,7 @@ def normalised(text: str, *, own: tuple[str, ...] = ()) -> str:
             continue
         after = tokens[place + 1][0] if place + 1 < len(tokens) else ""
         before = tokens[place - 1][0] if place else ""
-        if after in ("(", "::", "<") or before in ("::", ".", "->"):
+        if after in ("(", "::") or before in ("::", ".", "->") or (after == "<" and _template(tokens, place + 2)):
             kept.add(match[0])
     kept -= set(DEFINED.findall(text)) | set(own)
     names: dict[str, str] = {}
@@ -52,6 +54,12 @@ def normalised(text: str, *, own: tuple[str, ...] = ()) -> str:
         renamed = match.lastgroup == "word" and match[0] not in kept
         words.append(names.setdefault(match[0], f"v{len(names)}") if renamed else match[0])
     return " ".join([*words, *(" ".join(mark.split()) for mark in marks)])
+
+
+def _template(tokens: list[re.Match[str]], place: int) -> bool:
+    """Tells whether a `<` before this place begins a template's arguments; `i < n;` compares."""
+    inside = (match[0] for match in tokens[place : place + MOST_ARGUMENTS])
+    return next((mark for mark in inside if mark in "<>;(){}&|"), "") == ">"
 
 
 def fingerprint(candidate: Candidate) -> str:
