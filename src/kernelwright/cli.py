@@ -27,8 +27,10 @@ from kernelwright import analysis, api, capture, codec, doctor, environment, exp
 from kernelwright.commands.ablate import ablate_command
 from kernelwright.commands.authors import author_options, authors_of
 from kernelwright.commands.bench import bench_command
+from kernelwright.commands.env import env_command
 from kernelwright.commands.export import export_command
 from kernelwright.commands.gemm import gemm_command
+from kernelwright.commands.hacks import hacks_command
 from kernelwright.commands.mcp import mcp_command, skill_command
 from kernelwright.commands.mutate import mutate_command
 from kernelwright.commands.options import MOST_SEED, Seconds, err, out, source_options
@@ -311,8 +313,8 @@ def analyze_command(
 
 
 for command in (
-    ablate_command, bench_command, export_command, mcp_command, mutate_command, replay_command, selftest_command,
-    gemm_command, skill_command, verify_command,
+    ablate_command, bench_command, env_command, export_command, hacks_command, mcp_command, mutate_command,
+    replay_command, selftest_command, gemm_command, skill_command, verify_command,
 ):  # fmt: skip
     cli.add_command(command)
 
