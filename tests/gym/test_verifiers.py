@@ -1,4 +1,4 @@
-"""The written package against the real verifiers library; `pip install verifiers` in an environment of your own runs it."""
+"""The written package against the real verifiers library, where that is installed (`pip install verifiers`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_library_loads_and_scores_the_tasks(tmp_path: Path, monkeypatch: pyt
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         made = taskset_config_type(NAME).model_validate(
-            {"id": "kernelwright-env", "problems": ["softmax", "rms_norm"], "task": {"url": server.url, "patience_s": 60}}
+            {"id": NAME, "problems": ["softmax", "rms_norm"], "task": {"url": server.url, "patience_s": 60}}
         )
         tasks = list(load_taskset(made))
         assert [task.key for task in tasks] == ["softmax/cpp", "rms_norm/cpp"]
