@@ -39,8 +39,9 @@ GOOD = {
     },
 }  # fmt: skip
 QUICK = replace(
-    EMULATED_SCREEN, name="quick", families=("given", "large", "shifted", "nonfinite"), hidden_shapes=0, call_deadline_s=60.0
-)
+    EMULATED_SCREEN, name="quick", families=("given", "large", "shifted", "nonfinite"), hidden_shapes=0,
+    call_deadline_s=60.0,
+)  # fmt: skip
 
 
 class Problems:
