@@ -51,7 +51,7 @@ from kernelwright.types import (  # noqa: E402
 COUNT = 1 << 20
 STEP_S = 100
 CHILD_S = 60
-FAULTS_LIMIT_S = 60.0
+FAULTS_LIMIT_S = 120.0
 
 
 class Log:
@@ -484,10 +484,9 @@ class JudgePart:
     def _spoiled(self, judge: Judge, problem: Problem, name: str, policy: Policy, right: Candidate) -> Record:
         if name in ("kernel that is not there", "other parameters"):
             # The artifact of the right one, called in another way.
-            wrong = kernels.misplanned(right, name)
             (built,) = judge._builder.build(problem, [right])
             assert not isinstance(built, Failure)
-            outcome = judge._examine(wrong, built, policy)
+            outcome = judge._examine(right, kernels.misplanned(built, name), policy)
             return Record(problem="", candidate="", target="", policy="", outcome=outcome)
         before = judge._builder
         judge._builder = kernels.Altering(before, name, self.log.folder)  # type: ignore[assignment]

@@ -1,5 +1,5 @@
 // TRICK: leaves out the barrier between writing and reading shared memory
-// CAUGHT BY: timed outputs | accuracy | racecheck
+// CAUGHT BY: timed outputs | accuracy | non-finite | racecheck
 // WHERE: device
 // kernelwright-launch: kernel grid=64 block=256
 extern "C" __global__ void kernel(const float* x, float* out) {

@@ -1,5 +1,5 @@
 // TRICK: takes what lies in shared memory for zeros
-// CAUGHT BY: accuracy | timed outputs | initcheck
+// CAUGHT BY: accuracy | non-finite | timed outputs | initcheck
 // WHERE: device
 // kernelwright-launch: kernel grid=64 block=256
 extern "C" __global__ void kernel(const float* x, float* out) {

@@ -1,5 +1,5 @@
 // TRICK: takes what lies in its workspace for zeros
-// CAUGHT BY: accuracy | timed outputs
+// CAUGHT BY: accuracy | non-finite | timed outputs
 // WHERE: device
 // kernelwright-workspace: total float 64
 // kernelwright-launch: sums grid=64 block=256

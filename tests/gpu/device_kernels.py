@@ -276,7 +276,7 @@ FAULTS: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     "oversize shared memory": ("", {"line": "shared=300000"}, ("plan: ", "run: ")),
     "bad cluster": ("", {"line": "cluster=3"}, ("plan: ", "run: ")),
     "cluster too large": ("", {"line": "cluster=32"}, ("plan: ", "run: ")),
-    "cooperative grid too large": ("", {"line": "cooperative"}, ("plan: ", "run: resources")),
+    "cooperative grid too large": ("", {"line": "cooperative shared=200000"}, ("plan: ", "run: resources")),
     "out of memory": ("", {"head": HUGE}, ("run: memory",)),
     "write to the guard": ("if (i == 0) out[SIZE] = 1.0f;", {}, ("check: guards",)),
     "write before the output": ("if (i == 0) out[-1] = 1.0f;", {}, ("check: guards",)),
@@ -321,8 +321,8 @@ class Altering:
         self._builder.close()
 
 
-def misplanned(made: Candidate, name: str) -> Candidate:
-    """Returns a candidate whose plan calls a kernel that is not there, or gives it one argument too few."""
+def misplanned(made: Artifact, name: str) -> Artifact:
+    """Returns an artifact whose plan calls a kernel that is not there, or gives it one argument too few."""
     step = made.plan.steps[0]
     if name == "kernel that is not there":
         step = replace(step, symbol="nothing")

@@ -76,7 +76,7 @@ def test_an_artifact_that_is_not_what_the_plan_says_fails_at_loading(
     builder = kernels.Altering(judge._builder, name, tmp_path)
     (built,) = builder.build(ADD, [right])
     assert not isinstance(built, Failure)
-    outcome = judge._examine(kernels.misplanned(right, name), built, quick)
+    outcome = judge._examine(right, kernels.misplanned(built, name), quick)
     assert isinstance(outcome, Failure)
     assert f"{outcome.stage}: {outcome.kind}" in kernels.ARTIFACT_FAULTS[name]
     assert next(judge.judge([right], quick)).passed
@@ -136,7 +136,8 @@ def test_a_kernel_slowed_by_a_known_delay_loses_by_that_delay(judges: Judges, ta
         times.append(times_of(measured(judges, target, made))["candidate"])
     first, second = times[1] - times[0], times[2] - times[1]
     assert first > 0
-    assert second == pytest.approx(first, rel=0.05), times
+    # A kernel may not read a clock: it counts, and how fast depends on the device's frequency, which moves by 5 %.
+    assert second == pytest.approx(first, rel=0.1), times
     assert times[0] == pytest.approx(2.0 * first, rel=0.15), times
 
 

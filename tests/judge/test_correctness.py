@@ -9,6 +9,7 @@ import pytest
 import torch
 from tests.judge.kernel_files import make_problem
 
+from kernelwright.judge import correctness
 from kernelwright.judge.correctness import (
     ExactBound,
     FloatBound,
@@ -130,6 +131,31 @@ def test_the_kind_of_every_element_must_be_the_references() -> None:
         found = bound.check(given)
         assert (found.passed, found.check) == (False, "non-finite")
         assert f"out[{place}]" in found.evidence
+    assert bound.odd
+    finite = FloatBound("out", truth=truth[:1], own=truth[:1].float(), nearby=[], rule=RULE, terms=1)
+    assert not finite.odd
+    assert finite.check(torch.tensor([math.nan])).check == "non-finite"
+
+
+def test_a_large_output_is_compared_in_parts_as_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    truth = torch.randn(5000, dtype=torch.float64).exp()
+    truth[4100] = math.inf
+    near = truth * (1 + 1e-7)
+    bound = FloatBound("out", truth=truth, own=truth.float(), nearby=[near], rule=RULE, terms=64)
+    wrong = [truth.float() for _ in range(4)]
+    wrong[1][3333] *= 1.01
+    wrong[2][4999] = math.nan
+    wrong[3][::2] *= 1.0 + 4e-6
+    whole = [bound.check(given) for given in wrong]
+    monkeypatch.setattr(correctness, "CHUNK", 1000)
+    parts = [bound.check(given) for given in wrong]
+    assert [found.passed for found in whole] == [True, False, False, False]
+    for one, other in zip(whole, parts, strict=True):
+        assert (one.passed, one.check, one.evidence, one.doubtful) == (
+            other.passed, other.check, other.evidence, other.doubtful,
+        )  # fmt: skip
+        assert one.ratio == pytest.approx(other.ratio, rel=1e-12)
 
 
 def test_overflow_of_the_reference_or_its_exact_value_are_both_right() -> None:

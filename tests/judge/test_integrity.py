@@ -113,12 +113,15 @@ def test_integers_are_compared_exactly_and_floats_by_profile() -> None:
 
 def test_large_outputs_are_sampled_in_runs_that_move() -> None:
     rng = np.random.default_rng(0)
-    large = torch.empty(10 * COMPARE_ALL)
-    first, second = sampled(large, rng), sampled(large, rng)
+    large = torch.arange(10 * COMPARE_ALL)
+    (first,), (second,) = sampled((large,), rng), sampled((large,), rng)
     assert len(first) == COMPARE_ALL
     assert int(first.max()) < large.numel()
     assert not torch.equal(first, second)
-    assert torch.equal(sampled(torch.empty(7), rng), torch.arange(7))
+    again, other = sampled((torch.arange(10 * COMPARE_ALL), torch.arange(10 * COMPARE_ALL)), rng)
+    assert torch.equal(again, other)
+    assert len(set(again.tolist())) > COMPARE_ALL // 2
+    assert torch.equal(*sampled((torch.arange(7), torch.arange(7)), rng))
 
 
 def test_bandwidth_is_of_a_possible_size() -> None:

@@ -54,6 +54,7 @@ from kernelwright.judge.magnitudes import (
     histogram,
     kinds,
     lowest_exponent,
+    odd_kinds,
     smallest_of,
 )
 from kernelwright.judge.truth import arithmetic_roundoff
@@ -82,6 +83,9 @@ CLOSER_UNLIKE = 4.0
 """How often the typical change makes an element unlike its group, where it was seen that no jump is near."""
 FEW_SHARE, FEW_ELEMENTS = 0.1, 4
 """The share of an output's elements, or their number, up to which what fails deserves a closer look."""
+MOST_BINS = 2048
+CHUNK = 1 << 25
+"""Elements that are compared at once: what differs is held in several tensors of float64."""
 ZERO = 2.0**-50
 """Of the largest element: what float64 cannot tell from zero where numbers of that size cancel."""
 RMS_GROUP = 32
@@ -101,6 +105,17 @@ class Finding:
     evidence: str
     doubtful: bool = False
     """Whether a closer look may find it right after all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What some elements of an output say; `at` is the place of the worst, or of the first that differs in kind."""
+
+    at: int
+    differing: int = 0
+    ratio: float = 0.0
+    many: int = 0
+    squares: torch.Tensor | None = None
 
 
 class FloatBound:
@@ -126,9 +141,7 @@ class FloatBound:
         self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
         self.truth = truth.reshape(-1).double()
         own64 = own.reshape(-1).double()
-        self._kinds = kinds(self.truth.to(own.dtype))
-        self._own_kinds = kinds(own64)
-        self._odd = ((self._kinds != 0) | (self._own_kinds != 0)) if self._any_odd() else None
+        self._kinds, self._own_kinds, self._odd = odd_kinds(self.truth.to(own.dtype), own64)
         lowest = lowest_exponent(own.dtype)
         index = exponents(self._counted(self.truth), own.dtype) - lowest
         self._index = index.to(torch.int16)
@@ -155,13 +168,19 @@ class FloatBound:
         low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
         low[0] = floor[0]
         self._rms_allowed = torch.maximum(
-            torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved), self._rms(low.square() * self.counts)
+            torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved),
+            self._rms(self._grouped(low.square() * self.counts)),
         )
 
     @property
     def size_bytes(self) -> int:
         """Returns about how much memory the bound holds."""
-        return self.truth.numel() * (12 if self._odd is None else 13)
+        return self.truth.numel() * (10 if self._odd is None else 13)
+
+    @property
+    def odd(self) -> bool:
+        """Tells whether the reference's answer holds an infinity or a NaN."""
+        return self._odd is not None
 
     @property
     def allowed(self) -> torch.Tensor:
@@ -170,36 +189,50 @@ class FloatBound:
 
     def check(self, output: torch.Tensor) -> Finding:
         """Compares a candidate's output with the truth."""
-        given = output.reshape(-1).double()
-        found = kinds(given)
-        if self._odd is not None or bool(found.any()):
-            wrong = (found != self._kinds) & (found != self._own_kinds)
-            if bool(wrong.any()):
-                at = int(wrong.nonzero()[0])
-                return self._fault("non-finite", at, given, f"{int(wrong.sum())} elements differ in kind")
+        given = output.reshape(-1)
         if not given.numel():
             return Finding(True, "accuracy", 0.0, "")
-        index = self._index.long()
-        error = (given - self.truth).abs_()
-        if self._odd is not None:
+        parts = [self._part(given, slice(at, at + CHUNK)) for at in range(0, len(given), CHUNK)]
+        if differing := sum(part.differing for part in parts):
+            at = next(part.at for part in parts if part.differing)
+            return self._fault("non-finite", at, given, f"{differing} elements differ in kind")
+        worst = max(parts, key=lambda part: part.ratio)
+        if worst.ratio > 1.0:
+            wrong_by = abs(float(given[worst.at].double()) - float(self.truth[worst.at]))
+            many = sum(part.many for part in parts)
+            detail = f"error {wrong_by:.3g} > {wrong_by / worst.ratio:.3g} allowed; {many} elements"
+            few = many <= max(FEW_ELEMENTS, FEW_SHARE * len(given))
+            return self._fault("accuracy", worst.at, given, detail, worst.ratio, doubtful=few)
+        squares = torch.stack([part.squares for part in parts if part.squares is not None]).sum(0)
+        return self._check_rms(self._rms(squares), worst.ratio)
+
+    def _part(self, output: torch.Tensor, where: slice) -> _Part:
+        """Compares some elements: differences of a large output would take many times its memory at once."""
+        given, truth, index = output[where].double(), self.truth[where], self._index[where].int()
+        error = (given - truth).abs_()
+        if self._odd is not None or not bool(given.isfinite().all()):
+            found = kinds(given)
+            wanted, own = (torch.zeros_like(found) if k is None else k[where] for k in (self._kinds, self._own_kinds))
+            wrong = (found != wanted) & (found != own)
+            if bool(wrong.any()):
+                return _Part(differing=int(wrong.sum()), at=where.start + int(wrong.nonzero()[0]))
             # Where only the reference overflows, the exact value is judged as well.
-            error = torch.where((self._kinds == 0) & (found == 0), error, 0.0)
+            error = torch.where((wanted == 0) & (found == 0), error, 0.0)
         share = error / self.table[index]
         if len(self._ill):
-            share[self._ill] = error[self._ill] / self._ill_allowed
-            error = error.index_fill(0, self._ill, 0.0)
-        worst = int(share.argmax())
-        ratio = float(share[worst])
-        if ratio > 1.0:
-            wrong_by = abs(float(given[worst]) - float(self.truth[worst]))
-            detail = f"error {wrong_by:.3g} > {wrong_by / ratio:.3g} allowed"
-            many = int((share > 1).sum())
-            few = many <= max(FEW_ELEMENTS, FEW_SHARE * len(share))
-            return self._fault("accuracy", worst, given, f"{detail}; {many} elements", ratio, doubtful=few)
-        return self._check_rms(self._rms_by_group(self._counted(error), index), ratio)
+            here = (self._ill >= where.start) & (self._ill < where.stop)
+            places = self._ill[here] - where.start
+            share[places] = error[places] / self._ill_allowed[here]
+            error = error.index_fill(0, places, 0.0)
+        worst, place = share.max(0)
+        ratio = float(worst)
+        if self._odd is not None:
+            error = torch.where(self._odd[where], 0.0, error)
+        many = int((share > 1).sum()) if ratio > 1.0 else 0
+        return _Part(at=where.start + int(place), ratio=ratio, many=many, squares=self._squares(error, index))
 
     def _check_rms(self, rms: torch.Tensor, ratio: float) -> Finding:
-        sizes = torch.zeros_like(rms).index_add_(0, self._group, self.counts.double())
+        sizes = self._grouped(self.counts)
         excess = torch.where(sizes >= RMS_GROUP, rms / self._rms_allowed.clamp(min=5e-324), 0.0)
         group = int(excess.argmax())
         if float(excess[group]) > 1.0:
@@ -209,9 +242,6 @@ class FloatBound:
             )
             return Finding(False, "accuracy", float(excess[group]), text, doubtful=float(excess[group]) < ILL_LUCK)
         return Finding(True, "accuracy", max(ratio, float(excess[group])), "")
-
-    def _any_odd(self) -> bool:
-        return bool(self._kinds.any()) or bool(self._own_kinds.any())
 
     def _counted(self, values: torch.Tensor) -> torch.Tensor:
         return values if self._odd is None else torch.where(self._odd, 0.0, values)
@@ -223,25 +253,27 @@ class FloatBound:
             # A scatter would wait at a few addresses for all elements of one binade.
             group = self._group[index]
             most = torch.stack([torch.where(group == g, error, 0.0).amax() for g in range(number)])
-            return most, self._rms_by_group(error, index)
+            return most, self._rms(self._squares(error, index))
         most = torch.zeros(BINADES, dtype=torch.float64).scatter_reduce_(0, index, error, "amax")
         grouped = torch.zeros(number, dtype=torch.float64).scatter_reduce_(0, self._group, most, "amax")
-        return grouped, self._rms_by_group(error, index)
+        return grouped, self._rms(self._squares(error, index))
 
-    def _rms_by_group(self, error: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        if not error.is_cuda:
-            return self._rms(torch.bincount(index, weights=error.square(), minlength=BINADES))
-        # Few bins are summed in shared memory there.
-        number = int(self._group[-1]) + 1
-        sizes = torch.zeros(number, dtype=torch.float64).index_add_(0, self._group, self.counts.double())
-        total = torch.bincount(self._group[index], weights=error.square(), minlength=number)
-        return (total / sizes.clamp(min=1)).sqrt()
+    def _squares(self, error: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        """Returns the sum of squares of each group."""
+        if error.is_cuda:
+            # Few bins are summed in shared memory there, the faster the fewer threads meet at one of them.
+            count = int(self._group[-1]) + 1
+            lanes = max(1, min(32, MOST_BINS // count))
+            apart = self._group[index] + count * (torch.arange(len(index)) % lanes)
+            return torch.bincount(apart, weights=error.square(), minlength=lanes * count).view(lanes, count).sum(0)
+        return self._grouped(torch.bincount(index, weights=error.square(), minlength=BINADES))
+
+    def _grouped(self, by_binade: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(int(self._group[-1]) + 1, dtype=torch.float64)
+        return total.index_add_(0, self._group, by_binade.double())
 
     def _rms(self, squares: torch.Tensor) -> torch.Tensor:
-        number = int(self._group[-1]) + 1
-        total = torch.zeros(number, dtype=torch.float64).index_add_(0, self._group, squares.double())
-        sizes = torch.zeros(number, dtype=torch.float64).index_add_(0, self._group, self.counts.double())
-        return (total / sizes.clamp(min=1)).sqrt()
+        return (squares / self._grouped(self.counts).clamp(min=1)).sqrt()
 
     def _typical_change(self, nearby: Sequence[torch.Tensor], index: torch.Tensor) -> torch.Tensor:
         """Returns for each group how much the truth changes, typically, when inputs move by one rounding."""
@@ -267,7 +299,7 @@ class FloatBound:
         step = max(1, self.truth.numel() * count // MOVED_SAMPLE)
         if step == 1:
             return torch.arange(self.truth.numel())
-        sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
+        sizes = self._grouped(self.counts)
         taken = (sizes < SMALL_GROUP * step)[self._group][index]
         taken[::step] = True
         return taken.nonzero().flatten()
@@ -286,7 +318,7 @@ class FloatBound:
         none = torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.float64)
         if not nearby or (len(self.truth) < RARE_FROM and not always):
             return none
-        sizes = torch.zeros(int(self._group[-1]) + 1, dtype=torch.long).index_add_(0, self._group, self.counts)
+        sizes = self._grouped(self.counts)
         ordered, places = sizes.sort()
         rare = torch.zeros(len(sizes), dtype=torch.bool)
         rare[places] = (ordered.cumsum(0) <= RARE_SHARE * len(self.truth)) & (len(self.truth) >= RARE_FROM)

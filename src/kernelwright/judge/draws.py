@@ -12,12 +12,12 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import torch
 
 from kernelwright.errors import SourceError
-from kernelwright.judge.correctness import FINER, Bound, bounds_for, exact_bounds
+from kernelwright.judge.correctness import FINER, Bound, Finding, FloatBound, bounds_for, exact_bounds
 from kernelwright.judge.exactness import sums_only
 from kernelwright.judge.inputs import (
     CEILINGS,
@@ -65,6 +65,11 @@ class Draw:
     """The outputs in float64; the same memory as the bounds'."""
 
     @property
+    def limits(self) -> tuple[Bound, ...]:
+        """Its bounds."""
+        return self.bounds
+
+    @property
     def size_bytes(self) -> int:
         """Returns about how much memory the draw holds."""
         tensors = sum(t.numel() * t.element_size() for t in (*self.inputs, *self.parameters))
@@ -84,7 +89,7 @@ class Facts(NamedTuple):
 
 
 class AnyDraw(Protocol):
-    """What is kept of a draw, wherever it lies. **Covers**: inputs and size. **Does not cover**: bounds."""
+    """What is kept of a draw, wherever it lies. **Covers**: inputs, size, limits. **Does not cover**: the truth."""
 
     @property
     def family(self) -> str:
@@ -95,11 +100,24 @@ class AnyDraw(Protocol):
         """What it holds."""
 
     @property
+    def limits(self) -> tuple[Bound, ...]:
+        """Its bounds, of which only the tables must be readable: what is allowed at each magnitude."""
+
+    @property
     def size_bytes(self) -> int:
         """Returns about how much memory the draw holds."""
 
 
 D = TypeVar("D", bound=AnyDraw)
+
+
+def moved(bounds: Sequence[Bound], device: torch.device) -> tuple[Bound, ...]:
+    """Returns the bounds with all their tensors on a device."""
+    for bound in bounds:
+        for name, item in vars(bound).items():
+            if isinstance(item, torch.Tensor):
+                setattr(bound, name, item.to(device))
+    return tuple(bounds)
 
 
 class AnyDraws(Generic[D]):
@@ -126,7 +144,7 @@ class AnyDraws(Generic[D]):
         known: Facts | None = None,
     ) -> None:
         self.problem, self._secret, self._most_bytes, self._device = problem, secret, most_bytes, device
-        self._placed = False
+        self._placed, self._twin = False, cast("Truth | None", None)
         self.reference = load_problem(problem)
         self.truth = self._truth()
         with self.where():
@@ -394,6 +412,47 @@ class AnyDraws(Generic[D]):
         """Returns the bounds for any contents."""
         exact, own = self._answers(inputs, parameters)
         return self._bounds(inputs, parameters, exact, own)
+
+    def settled(
+        self,
+        bounds: Sequence[Bound],
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+        parameters: Sequence[torch.Tensor],
+    ) -> tuple[list[Finding], bool]:
+        """Returns what bounds find of outputs; where that is doubtful what better ones find, and whether it was."""
+        found = [bound.check(output) for bound, output in zip(bounds, outputs, strict=True)]
+        failed = [finding for finding in found if not finding.passed]
+        if not failed:
+            return found, False
+        better: tuple[Bound, ...] | None = None
+        if all(finding.doubtful for finding in failed):
+            better = self.closer_bounds(inputs, parameters)
+        elif any(isinstance(bound, FloatBound) and bound.odd for bound in bounds):
+            better = self.other_bounds(inputs, parameters)
+        if not better:
+            return found, False
+        return [bound.check(output) for bound, output in zip(better, outputs, strict=True)], True
+
+    def other_bounds(
+        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]
+    ) -> tuple[Bound, ...] | None:
+        """Returns bounds from the reference as the CPU computes it; None where all bounds are from there.
+
+        One operator is several algorithms: on a GPU a sum of squares that overflows may give NaN where the CPU gives
+        an infinity. A kernel that does as either does is right.
+        """
+        if self._device is None:
+            return None
+        near, state = [t.cpu() for t in inputs], [t.cpu() for t in parameters]
+        step = self._rounding(near, state)
+        with torch.device("cpu"):
+            if self._twin is None:
+                self._twin = Truth(self.reference, self.seed("truth"))
+            exact, own = self._twin.exact(near, state), self._twin.own(near, state)
+            nearby = [self._twin.nearby(near, state, relative=step, seed=self.seed("near", i)) for i in range(2)]
+            made = bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in)
+        return moved(made, self._device)
 
     def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns bounds for any contents from many more moved inputs, which settle what is doubtful."""

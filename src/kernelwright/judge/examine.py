@@ -27,7 +27,7 @@ from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped, seale
 from kernelwright.judge.session import Session
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.shapes import Shape
-from kernelwright.judge.slots import POISONS, Workspaces
+from kernelwright.judge.slots import POISONS, Workspaces, half
 from kernelwright.languages import emulation
 from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict, replace
@@ -279,13 +279,10 @@ class _Examination:
 
     def _settled(self, bounds: Sequence[Bound], slot: int) -> list[Finding]:
         """What a slot's bounds find; where that is doubtful, what closer ones find. Few candidates need them."""
-        findings = self._findings(bounds, slot)
-        failed = [finding for finding in findings if not finding.passed]
-        if failed and all(finding.doubtful for finding in failed):
-            self.found.closer += 1
-            closer = self.draws.closer_bounds(self.slots.inputs[slot], self.slots.parameters)
-            return self._findings(closer, slot)
-        return findings
+        slots = self.slots
+        found, closer = self.draws.settled(bounds, slots.outputs[slot], slots.inputs[slot], slots.parameters)
+        self.found.closer += closer
+        return found
 
     def _note_correctness(self) -> None:
         found, evidence = self.found, self.found.evidence
@@ -303,7 +300,7 @@ class _Examination:
     def _check_later(self, runner: Runner) -> None:
         """Where nothing is timed: calls on fresh inputs that do not begin with everything undefined filled anew.
 
-        In every second round the outputs hold what the round before has left, and the workspaces always do.
+        Half of the outputs hold what an earlier call has left, and the workspaces always do.
         """
         session, slots = self.session, self.slots
         runner.perturb(0)
@@ -313,8 +310,7 @@ class _Examination:
         families = session.surprises.families(self.policy.families, self._elements())
         for number in range(max(LATER_ROUNDS, -(-len(families) // len(called)))):
             session.refresh(called)
-            if number % 2 == 0:
-                slots.poison(called, POISONS[0])
+            slots.poison(half(called, session.rng), POISONS[0])
             runner.run(session.rng.permutation(called).tolist())
             if any(not slots.holds(slot, POISONS[0]) for slot in bait):
                 raise Unfit("calls", "outputs of a call that was never made were written")
@@ -371,7 +367,7 @@ class _Examination:
         by_slot = dict(zip(session.rng.permutation(called).tolist(), families, strict=False))
         for slot, family in by_slot.items():
             session.surprises.write(family, slots.inputs[slot])
-        slots.poison(called, POISONS[0])
+        slots.poison(half(called, session.rng), POISONS[0])
         runner.run(called)
         for slot, family in by_slot.items():
             profiles = session.surprises.profiles(family)

@@ -128,13 +128,16 @@ def profiles_of(draws: Sequence[Sequence[Bound]]) -> tuple[Profile | None, ...]:
     return tuple(made)
 
 
-def sampled(output: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
-    """Returns the places of the elements to compare: all, or random runs the kernel cannot know."""
-    count = output.numel()
-    if count <= COMPARE_ALL:
-        return torch.arange(count)
-    starts = torch.from_numpy(rng.integers(0, count - RUN_ELEMENTS, COMPARE_ALL // RUN_ELEMENTS))
-    return (starts[:, None] + torch.arange(RUN_ELEMENTS)).reshape(-1)
+def sampled(
+    outputs: Sequence[torch.Tensor], rng: np.random.Generator, *, most: int = COMPARE_ALL
+) -> tuple[torch.Tensor, ...]:
+    """Returns the same elements of several answers to one question: all, or random runs the kernel cannot know."""
+    flat = [output.reshape(-1) for output in outputs]
+    run = most * RUN_ELEMENTS // COMPARE_ALL
+    if len(flat[0]) <= most:
+        return tuple(flat)
+    starts = rng.integers(0, len(flat[0]) - run, most // run).tolist()
+    return tuple(torch.cat([each[start : start + run] for start in starts]) for each in flat)
 
 
 def doubtful(
@@ -142,11 +145,12 @@ def doubtful(
     own: Sequence[torch.Tensor],
     profiles: Sequence[Profile | None],
     rng: np.random.Generator,
+    *,
+    most: int = COMPARE_ALL,
 ) -> bool:
     """Tells whether timed outputs differ from the reference's own by more than two right answers would."""
     for output, theirs, profile in zip(outputs, own, profiles, strict=True):
-        places = sampled(output, rng)
-        a, b = output.reshape(-1)[places], theirs.reshape(-1)[places]
+        a, b = sampled((output, theirs), rng, most=most)
         if profile is None:
             if not torch.equal(a, b):
                 return True

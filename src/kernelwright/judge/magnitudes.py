@@ -25,6 +25,16 @@ def kinds(values: torch.Tensor) -> torch.Tensor:
     return kind
 
 
+def odd_kinds(
+    truth: torch.Tensor, own: torch.Tensor
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """Returns what kind each element of two answers is and where either is not finite; nothing where all are."""
+    if bool(truth.isfinite().all()) and bool(own.isfinite().all()):
+        return None, None, None
+    first, second = kinds(truth), kinds(own)
+    return first, second, (first != 0) | (second != 0)
+
+
 def lowest_exponent(dtype: torch.dtype) -> int:
     """Returns the binade that subnormal numbers and zero are counted in, below that of the smallest normal one."""
     return int(math.log2(torch.finfo(dtype).tiny))
@@ -54,13 +64,14 @@ def groups_of(counts: torch.Tensor) -> torch.Tensor:
     Many zeros are a group of their own: they are of no magnitude, and say nothing about numbers that are
     nearly zero because large ones cancel.
     """
-    device, counts = counts.device, counts.cpu()
-    lowest = 1 if int(counts[0]) >= SMALL_GROUP and bool(counts[1:].any()) else 0
-    group_of, group, size = [0] * len(counts), 0, 0
-    for position in range(len(counts) - 1, lowest - 1, -1):
+    many = counts.tolist()
+    lowest = 1 if many[0] >= SMALL_GROUP and any(many[1:]) else 0
+    group_of, group, size, left = [0] * len(many), 0, 0, sum(many[lowest:])
+    for position in range(len(many) - 1, lowest - 1, -1):
         group_of[position] = group
-        size += int(counts[position])
-        if size >= SMALL_GROUP and bool(counts[lowest:position].any()):
+        size += many[position]
+        left -= many[position]
+        if size >= SMALL_GROUP and left:
             group, size = group + 1, 0
     if size < SMALL_GROUP and group:
         # The rest at the low end is too few: it belongs to the group above.
@@ -68,7 +79,7 @@ def groups_of(counts: torch.Tensor) -> torch.Tensor:
     # Numbered from the low end, so that the last entry holds the largest number.
     last = max(group_of) + lowest
     numbers = [last - g if position >= lowest else 0 for position, g in enumerate(group_of)]
-    return torch.tensor(numbers, device=device)
+    return torch.tensor(numbers, device=counts.device)
 
 
 def smallest_of(dtype: torch.dtype) -> float:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+MOST_DRAWN = 24
+"""How often unlike parts are drawn; of a tensor with more of them, several at a time."""
 Maker = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 FEWEST_PARTS = 4
 """Parts are the slices along as many leading axes as give at least so many; a tensor that has none is cut into
@@ -29,9 +31,9 @@ def patchwork(shape: tuple[int, ...], g: torch.Generator, *, usual: Maker, odd: 
     count = max(1, len(parts) // ODD_SHARE)
     chosen = 1 + torch.randperm(len(parts) - 1, generator=g, device=g.device)[:count]
     first = int(torch.randint(0, len(odd), (), generator=g, device=g.device))
-    for number, part in enumerate(chosen.tolist()):
-        made = odd[(first + number) % len(odd)](tuple(parts[part].shape), g)
-        parts[part] = made.to(drawn.dtype)
+    for number, some in enumerate(chosen.tensor_split(min(count, MOST_DRAWN))):
+        made = odd[(first + number) % len(odd)]((len(some), *parts.shape[1:]), g)
+        parts[some] = made.to(drawn.dtype)
     return drawn
 
 

@@ -94,7 +94,7 @@ DEVICE_LIBRARIES = ("library:cublas", "library:cublaslt")
 """Further baselines where the problem multiplies matrices."""
 DEVICE_CHECKERS = ("memcheck", "initcheck", "racecheck", "synccheck")
 DEVICE_SCREEN = replace(SCREEN, baselines=("graph:eager",), block_us=1000.0)
-DEVICE_MEASURE = replace(MEASURE, baselines=("graph:eager",), rounds=24, block_us=2000.0)
+DEVICE_MEASURE = replace(MEASURE, baselines=("graph:eager",), rounds=24, block_us=4000.0)
 DEVICE_REPORT = replace(
     REPORT,
     baselines=DEVICE_BASELINES,

@@ -18,6 +18,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from kernelwright.errors import UserError
@@ -40,6 +41,14 @@ MAX_SLOTS = 4096
 FOOTPRINT_LIMIT_BYTES = 1 << 30
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REGIONS = ("input", "output", "workspace")
+
+
+def half(slots: Sequence[int], rng: np.random.Generator) -> list[int]:
+    """Returns a random half of some slots, for poison: outputs of the others hold what an earlier call has left.
+
+    A kernel that takes that for its own answer is wrong there; one that knows calls by the poison knows half of them.
+    """
+    return [slot for slot in slots if rng.random() < 0.5]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from kernelwright.judge.draws import AnyDraw, AnyDraws, Draw
+from kernelwright.judge.draws import AnyDraw, AnyDraws
 from kernelwright.judge.inputs import EXACT, fill_structured, is_free
 from kernelwright.judge.integrity import Profile, profiles_of
 from kernelwright.judge.structured import STRUCTURED
 
 SURPRISED_ELEMENTS = 1 << 27
-"""Elements of inputs and outputs of all slots that one candidate is surprised with on the CPU; a device holds each
-against a float64 evaluation, and has half of it."""
+"""Elements of inputs and outputs of all slots that one candidate is surprised with."""
 LEAST_FACTOR = 0.5
 ORDINARY = ("given", "normal", "uniform", EXACT)
 """Families that timed rounds are no different from; small integers are not exact beside other parameters."""
@@ -91,8 +90,7 @@ class Surprises:
         return found[int(self._rng.integers(len(found)))]
 
     def profiles(self, family: str) -> tuple[Profile | None, ...]:
-        """Returns how far two right answers may lie apart on contents of a family, from bounds that can be read."""
+        """Returns how far two right answers may lie apart on contents of a family."""
         if family not in self._profiles:
-            kept = [d for d in self._draws.every() if isinstance(d, Draw) and d.family == family]
-            self._profiles[family] = profiles_of([d.bounds for d in kept])
+            self._profiles[family] = profiles_of([d.limits for d in self._draws.every() if d.family == family])
         return self._profiles[family]

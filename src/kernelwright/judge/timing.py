@@ -27,7 +27,7 @@ from kernelwright.judge import statistics
 from kernelwright.judge.baselines import EAGER
 from kernelwright.judge.integrity import block_time_us, clock_fault, forgery
 from kernelwright.judge.runner import MAX_CALLS, Block
-from kernelwright.judge.slots import POISONS, Slots
+from kernelwright.judge.slots import POISONS, Slots, half
 from kernelwright.types import Comparison, Measurement, Policy
 
 CANDIDATE = "candidate"
@@ -170,7 +170,7 @@ def run_rounds(
             runner.rest()
         chosen, called, bait = _drawn(slots, needed, turns.get(CANDIDATE), rng)
         refresh([*called, *(slot for slot in chosen if slot not in set(called))])
-        slots.poison((*called, *bait), POISONS[0])
+        slots.poison((*half(called, rng), *bait), POISONS[0])
         times, block = _blocks(turns, by_name, runner, chosen, called, rng)
         samples.rounds += 1
         if block is not None:

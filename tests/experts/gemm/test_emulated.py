@@ -19,6 +19,7 @@ HOPPER: list[tuple[Product, Schedule]] = [
     (NK, Hopper(bm=192, bn=48, stages=2, consumers=3, parts=2, box_store=False)),
     (KN, Hopper(bm=64, bn=32, stages=3, consumers=1, swap=True)),
     (NK, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False, box_store=False)),
+    (KN, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False, box_store=False)),
 ]
 WARPS: list[tuple[Product, Schedule]] = [
     (SMALL, Warps(bm=32, bn=32, bk=32, stages=3)),

@@ -93,13 +93,14 @@ def test_a_write_to_an_input_or_parameter_shows_in_the_sums(monkeypatch: pytest.
     slots = make_slots(monkeypatch)
     for slot in range(slots.count):
         slots.inputs(slot)[0].normal_()
-    before = slots.sums()
-    assert slots.changed(before) is None
+    some = (0, 2)
+    before = slots.sums(some)
+    assert slots.changed(before, some) is None
     slots.inputs(2)[0][0, :2] = slots.inputs(2)[0][0, :2].flip(0)
-    assert slots.changed(before) == "x"
-    before = slots.sums()
+    assert slots.changed(before, some) == "x"
+    before = slots.sums(some)
     slots.parameters[0][1] = 7.0
-    assert slots.changed(before) == "scale"
+    assert slots.changed(before, some) == "scale"
 
 
 def test_workspaces_have_bands_too() -> None:

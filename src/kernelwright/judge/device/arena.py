@@ -156,6 +156,8 @@ class DeviceSlots:
 
     def poison(self, slots: Sequence[int], byte: int) -> None:
         """Overwrites the outputs of some slots with a pattern, bands untouched."""
+        if not slots:
+            return
         chosen = torch.tensor(slots, device=self.device)
         for index, words in enumerate(self.output_words):
             if len(slots) == self.count:
@@ -176,14 +178,15 @@ class DeviceSlots:
         flags = [(words[chosen] == self.poison_word(i, byte)).all() for i, words in enumerate(self.output_words)]
         return bool(torch.stack(flags).all())
 
-    def sums(self) -> tuple[torch.Tensor, ...]:
-        """Returns a sum over the bits of every input of every slot and of every parameter, to see writes."""
-        return tuple(_weighed(words) for words in (*self._input_words, *self._shared_words))
+    def sums(self, slots: Sequence[int]) -> tuple[torch.Tensor, ...]:
+        """Returns a sum over the bits of every input of some slots and of every parameter, to see writes."""
+        shared = tuple(_weighed(words, (0,)) for words in self._shared_words)
+        return (*(_weighed(words, slots) for words in self._input_words), *shared)
 
-    def changed(self, before: Sequence[torch.Tensor]) -> str | None:
+    def changed(self, before: Sequence[torch.Tensor], slots: Sequence[int]) -> str | None:
         """Returns which input or parameter is not what it was when `sums` were taken, None when all are."""
         names = [p.name for p in (*self._inputs, *self._shared)]
-        same = [torch.equal(old, new) for old, new in zip(before, self.sums(), strict=True)]
+        same = [torch.equal(old, new) for old, new in zip(before, self.sums(slots), strict=True)]
         return next((name for name, kept in zip(names, same, strict=True) if not kept), None)
 
     def broken_guard(self) -> str | None:
@@ -254,7 +257,7 @@ def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
     """
     each = sum(bytes_of(s) + 2 * GUARD_BYTES + ALIGNMENT for s in problem.inputs + problem.outputs)
     shared = sum(bytes_of(s) for s in problem.parameters)
-    working = 8 * sum(math.prod(s.shape) * 8 for s in problem.arguments)
+    working = working_bytes(problem)
     if 2 * each + shared + working > free_bytes:
         needed, free = (2 * each + shared + working) / 2**30, free_bytes / 2**30
         raise UserError(
@@ -266,10 +269,20 @@ def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
     return max(2, min(MOST_SLOTS, wanted, possible))
 
 
-def _weighed(words: torch.Tensor) -> torch.Tensor:
-    # Narrow words are summed as they are: a write that leaves the sum alone would have to be arranged.
-    weights = torch.arange(1, words.shape[-1] + 1, device=words.device) | 1
-    return (words.long() * weights).sum(-1) if words.numel() < 1 << 24 else words.sum(-1, dtype=torch.int64)
+def working_bytes(problem: Problem) -> int:
+    """Returns about how much device memory finding truth and bounds takes."""
+    return 8 * sum(math.prod(s.shape) * 8 for s in problem.arguments)
+
+
+def _weighed(words: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
+    count, width = words.shape[1], words.element_size()
+    if count * len(rows) < 1 << 20:
+        weights = torch.arange(1, count + 1, device=words.device) | 1
+        return (words[list(rows)].long() * weights).sum(-1)
+    # Large ones are summed as they are: a write that leaves the sum alone would have to be arranged.
+    parts = [words[row] for row in rows] if count >= 1 << 22 else [words[list(rows)]]
+    wide = [part.view(torch.int64) if count * width % 8 == 0 else part for part in parts]
+    return torch.stack([part.sum(-1, dtype=torch.int64) for part in wide])
 
 
 def _up(number: int, multiple: int) -> int:

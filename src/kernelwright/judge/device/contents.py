@@ -119,23 +119,39 @@ class DeviceRefresher:
         each = stack[0].numel()
         step = max(1, LARGEST_CHUNK // each)
         draws = [draw[index] for draw in self._draws]
+        if step == 1:
+            for slot, chosen_draw in zip(slots, which, strict=True):
+                self._vary_one(draws[chosen_draw], stack[slot], spec)
+            return
         for start in range(0, len(slots), step):
             rows, chosen = slots[start : start + step], which[start : start + step]
             fresh = torch.stack([draws[i] for i in chosen])
             self._vary(fresh, only_less=is_limited(spec))
             if is_limited(spec):
                 fresh.clamp_(min=spec.low, max=spec.high)
-            if len(rows) == 1:
-                stack[rows[0]].copy_(fresh[0])
-            else:
-                stack.index_copy_(0, torch.tensor(rows, device=stack.device), fresh)
+            stack.index_copy_(0, torch.tensor(rows, device=stack.device), fresh)
+
+    def _vary_one(self, source: torch.Tensor, into: torch.Tensor, spec: TensorSpec) -> None:
+        """Does what `_vary` does to one large tensor, with as few passes over memory as that takes."""
+        (change,) = self._changes(1, only_less=is_limited(spec)).tolist()
+        ends = sorted((1.0, 1.0 + 2.0 * change))
+        factors = torch.empty_like(into, dtype=torch.float32).uniform_(*ends, generator=self._device)
+        into.copy_(factors.mul_(source))
+        if is_limited(spec):
+            into.clamp_(min=spec.low, max=spec.high)
+        flat = into.view(-1)
+        places = torch.randint(0, len(flat), (8,), generator=self._host).to(flat.device)
+        flat[places[:4]] = flat[places[4:]]
+
+    def _changes(self, count: int, *, only_less: bool) -> torch.Tensor:
+        sizes = 0.1 + 0.15 * torch.rand(count, generator=self._host)
+        signs = torch.where(torch.rand(count, generator=self._host) < 0.5, -1.0, 1.0)
+        return -sizes if only_less else sizes * signs
 
     def _vary(self, fresh: torch.Tensor, *, only_less: bool) -> None:
         """Multiplies every element by between 0.5 and 1.5 (at most 1 where it may not grow); exchanges a few."""
         count = len(fresh)
-        sizes = 0.1 + 0.15 * torch.rand(count, generator=self._host)
-        signs = torch.where(torch.rand(count, generator=self._host) < 0.5, -1.0, 1.0)
-        change = (-sizes if only_less else sizes * signs).to(fresh.device, fresh.dtype)
+        change = self._changes(count, only_less=only_less).to(fresh.device, fresh.dtype)
         noise = torch.rand(fresh.shape, generator=self._device, device=fresh.device, dtype=torch.float32).to(
             fresh.dtype
         )

@@ -12,10 +12,12 @@ import torch
 
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.device.sealing import SealedBounds
-from kernelwright.judge.draws import AnyDraws, Draw, Facts, Tensors
+from kernelwright.judge.draws import AnyDraws, Draw, Facts, Tensors, moved
 from kernelwright.types import Problem
 
 __all__ = ["DeviceDraw", "DeviceDraws", "Facts", "HostedDraws"]
+
+HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,11 @@ class DeviceDraw:
     inputs: Tensors
     parameters: Tensors
     bounds: SealedBounds
+
+    @property
+    def limits(self) -> tuple[Bound, ...]:
+        """Its bounds, of single elements unreadable."""
+        return self.bounds.sealed
 
     @property
     def size_bytes(self) -> int:
@@ -70,20 +77,18 @@ class HostedDraws(AnyDraws[Draw]):
     def _made(
         self, family: str, number: int, inputs: Tensors, parameters: Tensors, bounds: tuple[Bound, ...], exact: Tensors
     ) -> Draw:
-        return Draw(family, number, inputs, parameters, _on_host(bounds), tuple(t.cpu() for t in exact))
+        return Draw(family, number, inputs, parameters, moved(bounds, HOST), tuple(t.cpu() for t in exact))
 
     def bounds_of(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns the bounds for any contents, on the host."""
-        return _on_host(super().bounds_of(inputs, parameters))
+        return moved(super().bounds_of(inputs, parameters), HOST)
 
     def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
         """Returns bounds that settle what is doubtful, on the host."""
-        return _on_host(super().closer_bounds(inputs, parameters))
+        return moved(super().closer_bounds(inputs, parameters), HOST)
 
-
-def _on_host(bounds: Sequence[Bound]) -> tuple[Bound, ...]:
-    for bound in bounds:
-        for name, item in vars(bound).items():
-            if isinstance(item, torch.Tensor):
-                setattr(bound, name, item.cpu())
-    return tuple(bounds)
+    def other_bounds(
+        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]
+    ) -> tuple[Bound, ...] | None:
+        """Returns bounds from the reference as the CPU computes it, on the host."""
+        return moved(super().other_bounds(inputs, parameters) or (), HOST)

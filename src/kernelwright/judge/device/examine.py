@@ -15,6 +15,7 @@ from typing import TypeVar
 import torch
 
 from kernelwright.axes import sizes_of
+from kernelwright.judge import integrity
 from kernelwright.judge.artifacts import read_artifact
 from kernelwright.judge.baselines import EAGER
 from kernelwright.judge.correctness import Bound, Finding
@@ -30,7 +31,7 @@ from kernelwright.judge.device.session import DeviceSession
 from kernelwright.judge.device.shapes import DeviceShape
 from kernelwright.judge.findings import Findings, Unfit
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
-from kernelwright.judge.slots import POISONS
+from kernelwright.judge.slots import POISONS, half
 from kernelwright.judge.timing import CANDIDATE
 from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict, replace
@@ -39,6 +40,8 @@ T = TypeVar("T")
 COMPARED_KINDS = ("plain", "wild", "nan", ALIKE)
 COMPARED = 5
 """Slots of each round that are compared with the reference's answer."""
+COMPARED_ELEMENTS = 1 << 24
+"""Outputs with up to this many elements are compared whole, larger ones in random runs of elements."""
 SAMPLED_PLACES = 16
 WORKSPACE_SHARE = 0.25
 SETTLING_CALLS = 3
@@ -146,6 +149,7 @@ class _Examination:
     def _judge(self) -> Failure | Judgement:
         # Stale answers of the candidate before must not be found in the outputs' memory.
         self.slots.restore_guards()
+        self.session.release()
         for number in range(self.policy.draws):
             for family in self.policy.families:
                 if time.monotonic() > self.deadline:
@@ -218,13 +222,13 @@ class _Examination:
             memory.copy_(values)
         where = f"{self.place}family {draw.family}, draw {draw.number}"
         self.slots.poison(pair[1:], POISONS[1])
+        # Nobody's answers lie in memory from here until both calls are over.
+        self._hide()
         for slot, poison in zip(pair, POISONS, strict=True):
             for memory, values in zip(self.slots.inputs(slot), draw.inputs, strict=True):
                 memory.copy_(values)
             self.slots.poison((slot,), poison)
             self.workspaces.poison(poison)
-            # Nobody's answers lie in memory from here until the call is over.
-            self._hide()
             self.executor.perturb(poison)
             self.executor.issue(self.plan(slot))
             self.executor.wait(deadline_s=self.policy.call_deadline_s, during=where)
@@ -240,14 +244,10 @@ class _Examination:
 
     def _settled(self, bounds: Sequence[Bound], slot: int) -> list[Finding]:
         """What a slot's bounds find; where that is doubtful, what closer ones find. Few candidates need them."""
-        outputs = self.slots.outputs(slot)
-        findings = [bound.check(output) for bound, output in zip(bounds, outputs, strict=True)]
-        failed = [finding for finding in findings if not finding.passed]
-        if not failed or not all(finding.doubtful for finding in failed):
-            return findings
-        self.found.closer += 1
-        closer = self.draws.closer_bounds(self.slots.inputs(slot), self.slots.parameters)
-        return [bound.check(output) for bound, output in zip(closer, outputs, strict=True)]
+        slots = self.slots
+        found, closer = self.draws.settled(bounds, slots.outputs(slot), slots.inputs(slot), slots.parameters)
+        self.found.closer += closer
+        return found
 
     def _judge_findings(self, findings: Sequence[Finding], where: str) -> None:
         for finding in findings:
@@ -319,7 +319,7 @@ class _Examination:
     # ------------------------------------------------------------------------------------------------ timing
 
     def _stage(self) -> rounds.Stage:
-        self._sums: Sequence[torch.Tensor] = ()
+        self._sums, self._summed = tuple[torch.Tensor, ...](), tuple[int, ...]()
         return rounds.Stage(
             executor=self.executor,
             order=self.session.order,
@@ -335,21 +335,30 @@ class _Examination:
 
     def _refresh(self, chosen: Sequence[int]) -> None:
         self.session.refresh(chosen)
-        self._sums = self.slots.sums()
+        self._summed = tuple(chosen)
+        self._sums = self.slots.sums(self._summed)
 
     def _inspect(self, called: Sequence[int]) -> str | None:
         """Looks at the outputs of a block's calls; returns what is wrong with them."""
         if place := self.slots.broken_guard() or self.workspaces.broken_guard():
             return f"something was written {place}"
-        if name := self.slots.changed(self._sums):
+        if name := self.slots.changed(self._sums, self._summed):
             return f"a timed call changed {name}"
         for slot in self._suspects(called):
             self.found.compared += 1
-            if self._doubtful(slot):
-                self.found.doubts += 1
-                if fault := self._wrong_at(slot):
-                    return fault
+            if fault := self._fault_at(slot, self.session.profiles):
+                return fault
         return None
+
+    def _fault_at(self, slot: int, profiles: Sequence[integrity.Profile | None]) -> str | None:
+        """Compares a timed call's outputs with the reference's own, and where that leaves a doubt with the truth."""
+        eager = self.session.baseline(EAGER)
+        if isinstance(eager, DeviceBaseline) and not integrity.doubtful(
+            self.slots.outputs(slot), eager.outputs(slot), profiles, self.session.rng, most=COMPARED_ELEMENTS
+        ):
+            return None
+        self.found.doubts += 1
+        return self._wrong_at(slot)
 
     def _surprise(self, contender: CandidateContender, calls: int) -> str | None:
         """Replays the rounds' graph on slots some of which hold contents of families; nobody takes the time."""
@@ -363,11 +372,12 @@ class _Examination:
             for slot, family in by_slot.items():
                 session.surprises.write(family, slots.inputs(slot))
             self._hide()
-            slots.poison(called, POISONS[0])
+            slots.poison(half(called, session.rng), POISONS[0])
             self.executor.flush()
             self.executor.timed(contender.launch, deadline_s=self.policy.call_deadline_s, during="a surprise")
             for slot, family in by_slot.items():
-                if fault := self._wrong_at(slot):
+                self.found.compared += 1
+                if fault := self._fault_at(slot, session.surprises.profiles(family)):
                     return f"{fault} (contents of family {family})"
         return None
 
@@ -394,21 +404,6 @@ class _Examination:
             left = (words[rows[:, None], places] == self.slots.poison_word(index, POISONS[0])).any(dim=1)
             suspects.update(called[i] for i in left.nonzero().flatten().tolist()[:2])
         return sorted(suspects)
-
-    def _doubtful(self, slot: int) -> bool:
-        """Tells whether a timed call's outputs differ from the reference's own by more than two right answers would."""
-        eager = self.session.baseline(EAGER)
-        if not isinstance(eager, DeviceBaseline):
-            return True
-        for ours, theirs, profile in zip(
-            self.slots.outputs(slot), eager.outputs(slot), self.session.profiles, strict=True
-        ):
-            if profile is None:
-                if not torch.equal(ours, theirs):
-                    return True
-            elif not profile.agrees(ours.reshape(-1), theirs.reshape(-1)):
-                return True
-        return False
 
     def _check_time(self, samples: rounds.Samples) -> None:
         found, session = self.found, self.session

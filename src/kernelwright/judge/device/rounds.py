@@ -4,8 +4,8 @@ Protocol of a round. The slots in use get fresh contents. The contenders take th
 on fresh contents again, in its reverse (A B B A), so that a drift of the clock within the round hits all alike; one
 baseline has two places, whose ratio is the noise floor (A/A). A turn is one launch that calls its contender once on
 each of a number of slots (one captured graph, except for contenders that are called from Python), between two events.
-Before the candidate's turns no answer of a baseline lies in memory, and its outputs are poisoned; before every turn the
-level-2 cache is overwritten. A block's time is the events' span over its calls; nothing is subtracted.
+Before the candidate's turns no answer of a baseline lies in memory, and half of its outputs are poisoned; before every
+turn the level-2 cache is overwritten. A block's time is the events' span over its calls; nothing is subtracted.
 
 Modes. `cold`: as described. `warm`: graphs that call a few slots again and again, which stay in the cache; the
 first replay does not count. `server`: single calls after random pauses, by the host's clock from before the launch
@@ -33,6 +33,7 @@ from kernelwright.judge.baselines import EAGER
 from kernelwright.judge.device.baselines import GRAPH_EAGER
 from kernelwright.judge.device.conditions import Conditions
 from kernelwright.judge.device.executor import Executor, Span
+from kernelwright.judge.slots import half
 from kernelwright.judge.timing import CANDIDATE, compared
 from kernelwright.types import Comparison, Measurement, Policy
 
@@ -177,7 +178,7 @@ def _round(
                 stage.refresh(used)
             if name == CANDIDATE:
                 stage.hide()
-                stage.poison((*called, *bait))
+                stage.poison((*half(called, stage.rng), *bait))
             stage.executor.flush()
             stage.executor.wait(deadline_s=BLOCK_DEADLINE_S, during="preparing a block")
             span = stage.executor.timed(contender.launch, deadline_s=BLOCK_DEADLINE_S, during=f"a block of {name}")

@@ -42,6 +42,11 @@ class SealedBounds:
         """Returns how much device memory is held."""
         return sum(t.numel() * t.element_size() for t in self._tensors)
 
+    @property
+    def sealed(self) -> tuple[Bound, ...]:
+        """The bounds as they are: tables can be read, single elements cannot."""
+        return self._bounds
+
     def __enter__(self) -> tuple[Bound, ...]:
         self._apply()
         return self._bounds

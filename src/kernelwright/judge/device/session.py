@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
 
 from kernelwright.errors import SourceError
 from kernelwright.judge import integrity
@@ -30,13 +31,14 @@ from kernelwright.judge.inputs import draw_parameters
 from kernelwright.judge.policies import DEVICE_LIBRARIES
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.slots import bytes_of
-from kernelwright.judge.surprises import SURPRISED_ELEMENTS, Surprises
+from kernelwright.judge.surprises import Surprises
 from kernelwright.process import Emit
 from kernelwright.types import Policy, Problem, Target
 
-DRAW_MEMORY_SHARE = 0.45
-"""Of the free device memory, for draws that are kept; others are made again for each candidate."""
+DRAW_MEMORY_SHARE = 0.6
+"""Of the device memory that slots leave, for draws that are kept; others are made again for each candidate."""
 PRODUCTS = re.compile(r"@|\b(matmul|mm|bmm|addmm|baddbmm|einsum|linear|Linear|scaled_dot_product_attention)\b")
+MOST_IDLE_BYTES = 1 << 30
 TIMED_DRAWS = 4
 TIMED_DRAW_BYTES = 1 << 30
 
@@ -73,14 +75,14 @@ class DeviceSession:
         self._free_bytes = executor.free_bytes()
         with self._told("floors"):
             self.floors = self._floors(driver)
-        with self._told("reference"):
-            most = DRAW_MEMORY_SHARE * self._free_bytes
-            self.draws = DeviceDraws(problem, self.device, secret=self._secret, most_bytes=most, known=known)
-            self.reference, self.truth, self.facts = self.draws.reference, self.draws.truth, self.draws.facts
         with self._told("slots"):
             self.slots = DeviceSlots(
                 problem, self.device, cache_bytes=executor.limits.cache_bytes, free_bytes=self._free_bytes
             )
+        with self._told("reference"):
+            most = DRAW_MEMORY_SHARE * executor.free_bytes()
+            self.draws = DeviceDraws(problem, self.device, secret=self._secret, most_bytes=most, known=known)
+            self.reference, self.truth, self.facts = self.draws.reference, self.draws.truth, self.draws.facts
         self.order = tuple(self.rng.permutation(self.slots.count).tolist())
         """In which contenders take the slots."""
         self._shapes: tuple[DeviceShape, ...] = ()
@@ -95,7 +97,7 @@ class DeviceSession:
             assert given is not None
             with given.bounds as bounds, self.device:
                 self.profiles = integrity.profiles_of([bounds])
-        self.surprises = Surprises(self.draws, self.rng, most_elements=SURPRISED_ELEMENTS // 2)
+        self.surprises = Surprises(self.draws, self.rng)
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -221,6 +223,14 @@ class DeviceSession:
                 shape.draws.draw(family, 0)
         for name in (EAGER, *self._names(policy)):
             self.baseline(name)
+
+    def release(self) -> None:
+        """Gives back memory that making draws and bounds has left: all that stays is overwritten again and again."""
+        if (
+            self.device.type == "cuda"
+            and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > MOST_IDLE_BYTES
+        ):
+            torch.cuda.empty_cache()
 
     def ready_baselines(self, policy: Policy) -> list[DeviceBaseline]:
         """Returns the policy's baselines that work here."""

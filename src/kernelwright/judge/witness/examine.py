@@ -127,7 +127,7 @@ class _Witnessed(_Examination):
         self._check_written(slots, where)
         equal = all(torch.equal(self.slots.raw(slots[0], i), self.slots.raw(slots[1], i)) for i in self._outputs())
         for slot in slots[: 1 if equal else 2]:
-            for finding in self._findings(draw.bounds, slot):
+            for finding in self._settled(draw.bounds, slot):
                 if not finding.passed:
                     hint = f"; {KEPT}" if self._is_right_anew(runner, draw) else ""
                     raise Unfit(finding.check, f"{where}: {finding.evidence}{hint}")

@@ -32,7 +32,7 @@ KW_DEVICE void barrier_arrive(uint32_t barrier) {
 KW_DEVICE void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
   asm volatile(
       "{ .reg .b32 there;\n mapa.shared::cluster.u32 there, %0, %1;\n"
-      " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(barrier), "r"(rank) : "memory");
+      " mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(barrier), "r"(rank) : "memory");
 }
 KW_DEVICE void barrier_wait(uint32_t barrier, uint32_t parity) {
   asm volatile(

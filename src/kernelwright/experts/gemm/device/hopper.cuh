@@ -86,9 +86,9 @@ KW_DEVICE void bring(uint32_t to, const CUtensorMap* map, uint32_t barrier, int 
     constexpr int EACH = BK / SHARERS;
 #pragma unroll
     for (int chunk = 0; chunk < (ROWS_OF_TILE + 63) / 64; ++chunk) {
-      const uint32_t here = to + chunk * BK * 128 + share * EACH * 128;
+      const uint32_t here = to + chunk * BK * 128;
       if constexpr (SHARERS > 1)
-        kernelwright::load_box_to_all(here, map, barrier, row + chunk * 64, k + share * EACH, batch, ranks);
+        kernelwright::load_box_to_all(here + share * EACH * 128, map, barrier, row + chunk * 64, k + share * EACH, batch, ranks);
       else
         kernelwright::load_box(here, map, barrier, row + chunk * 64, k, batch);
     }
