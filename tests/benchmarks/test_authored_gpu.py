@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from kernelwright.types import Problem, replace
 
 SMALL = {"softmax": 8, "rms_norm": 3, "swiglu": 8, "layer_norm": 8, "cross_entropy": 2}
 """Rows: so that grids are whole numbers, and fibers few."""
-GOOD = {
+GOOD: dict[str, dict[str, tuple[str, ...]]] = {
     "cuda": {
         "softmax": ("warp_rows", "block_row"), "rms_norm": ("registers", "two_passes"),
         "swiglu": ("vectors", "grid_stride"), "layer_norm": ("warp_rows", "block_row"),
@@ -94,10 +95,10 @@ def test_cuda_recordings_are_what_they_are_said_to_be(name: str, small: Problems
     assert len(found) >= 2 * len(good)
 
 
-def drawn(name: str, problem: Problem) -> tuple[dict[str, bytes], np.ndarray]:
+def drawn(name: str, problem: Problem) -> tuple[dict[str, bytes], Any]:
     """Inputs of a problem, with large values in them, and the answer in float64."""
-    generator = np.random.default_rng(7)
-    values = {
+    generator: Any = np.random.default_rng(7)
+    values: dict[str, Any] = {
         t.name: (40.0 * generator.standard_normal(t.shape)).astype(np.float32)
         for t in problem.inputs + problem.parameters
         if t.dtype == "float32"
