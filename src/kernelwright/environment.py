@@ -5,6 +5,7 @@ KERNELWRIGHT_CXX      the C++ compiler to use (default: the first of g++, c++, c
 KERNELWRIGHT_DISABLE  not empty and not 0: deployed kernels are off and every call goes to its original
 KERNELWRIGHT_THREADS  threads for kernels and baselines alike (default: the CPUs this process may use)
 KERNELWRIGHT_API_KEY  the key for a model that is named with its address (NAME@URL)
+KERNELWRIGHT_ENV_TOKEN  what clients of `kernelwright env` must send; without it only this machine is served
 *_API_KEY             the keys of language models' providers, and *_BASE_URL another address of one (llm/naming.py)
 """
 

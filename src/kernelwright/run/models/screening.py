@@ -8,17 +8,17 @@ drawn by the candidate's digest, so that it can be told how often they are right
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 
-from kernelwright import languages
+from kernelwright import hacks, languages
 from kernelwright.errors import MissingTool
 from kernelwright.exchanges import Attempt, Opinion
 from kernelwright.store import Store
 from kernelwright.types import Candidate, Failure, Problem, Target, digest, replace, value
 
 STATIC = "static"
+HACKS = "hacks"
 REVIEWS = {
     "compilation": "it does not compile, or its launch lines or plan do not fit its functions",
     "memory": "it reads or writes outside its buffers, in some thread, row or tail, or two threads write one place",
@@ -30,12 +30,6 @@ REVIEWS = {
 """What each review looks for."""
 AUDITED_SHARE = 4
 """One in so many rejected candidates goes to the judge all the same."""
-SUSPICIOUS = (
-    (r"\brdtsc|clock_gettime|omp_get_wtime|std::chrono|\bclock64\b|globaltimer", "it looks at a clock"),
-    (r"^\s*(?:static|thread_local)\s+(?!constexpr|const\b|inline|void|float\s+\w+\(|__device__)", "it keeps state"),
-    (r"\bgetenv\b|\bfopen\b|\bsystem\s*\(|/proc/", "it asks for more than its arguments"),
-    (r"reinterpret_cast<\s*u?intptr_t", "it looks at addresses"),
-)
 
 
 def static_opinion(problem: Problem, candidate: Candidate, target: Target) -> Opinion | None:
@@ -47,8 +41,19 @@ def static_opinion(problem: Problem, candidate: Candidate, target: Target) -> Op
     if isinstance(fault, Failure):
         return Opinion(verifier=STATIC, rejects=True, reason=f"{fault.kind}: {fault.message}")
     text = "\n".join(source.text for source in candidate.sources)
-    reasons = [reason for pattern, reason in SUSPICIOUS if re.search(pattern, text, re.MULTILINE)]
+    reasons = [f"it {idiom}" for idiom in hacks.suspicions(text)]
     return Opinion(verifier=STATIC, rejects=False, reason="; ".join(reasons)) if reasons else None
+
+
+def hacks_opinion(candidate: Candidate) -> Opinion | None:
+    """Returns a suspicion where a candidate resembles a cheat that was caught before; it never rejects."""
+    text = "\n".join(source.text for source in candidate.sources)
+    found = hacks.bundled().resembling(text, language=candidate.language, most=1)
+    if not found:
+        return None
+    hack = found[0].hack
+    reason = f"it resembles {hack.name} ({hack.trick}), which {' or '.join(hack.caught_by)} caught"
+    return Opinion(verifier=HACKS, rejects=False, reason=reason)
 
 
 def audited(candidate: Candidate, opinions: tuple[Opinion, ...]) -> tuple[Opinion, ...]:
@@ -73,6 +78,21 @@ class Precision:
     """Candidates that it let pass and the judge did not."""
     passed: int
     """Candidates that it let pass and the judge did, too."""
+
+    @property
+    def precision(self) -> float | None:
+        """The share of its objections that the judge shared, by those that were judged; None without any."""
+        judged = self.audited + self.suspected
+        return (self.right + self.suspected_right) / judged if judged else None
+
+    @property
+    def recall(self) -> float | None:
+        """The share of what the judge failed that it objected to, the rejected scaled up from the audited; None where
+        nothing failed, or rejections were never audited."""
+        if self.rejected and not self.audited:
+            return None
+        found = self.suspected_right + (self.rejected * self.right / self.audited if self.audited else 0.0)
+        return found / (found + self.missed) if found + self.missed else None
 
 
 def precisions(attempts: Iterable[Attempt], store: Store) -> tuple[Precision, ...]:
@@ -113,4 +133,7 @@ def precision_text(found: Precision) -> str:
     text += f" ({found.right} of {found.audited} that were judged all the same failed)" if found.audited else ""
     if found.suspected:
         text += f", suspected {found.suspected} ({found.suspected_right} failed)"
-    return text + f", let {found.passed + found.missed} pass of which {found.missed} failed"
+    text += f", let {found.passed + found.missed} pass of which {found.missed} failed"
+    if found.precision is None or found.recall is None:
+        return text
+    return f"{text}; precision {100 * found.precision:.0f} %, recall {100 * found.recall:.0f} %"

@@ -208,8 +208,11 @@ class Writer:
             work.fault = str(error)
             return
         work.template = template_of(self._problem, work.code, work.candidate, language=language)
-        opinion = screening.static_opinion(self._problem, work.candidate, self._target)
-        work.opinions = (opinion,) if opinion else ()
+        said = (
+            screening.static_opinion(self._problem, work.candidate, self._target),
+            screening.hacks_opinion(work.candidate),
+        )
+        work.opinions = tuple(opinion for opinion in said if opinion)
 
     def _review(self, works: list[_Work]) -> None:
         """Asks for opinions about candidates; several may object to one."""
