@@ -51,6 +51,7 @@ REFUSED: list[tuple[Product, Schedule, str]] = [
     (PRODUCT, Hopper(tail=2, parts=2, box_store=False), "without other shares"),
     (PRODUCT, Warps(curve=True, group=3), "power of two"),
     (Product(m=64, n=64, k=64, pair=True), Warps(), "pairs"),
+    (Product(m=64, n=64, k=64, pair=True), Hopper(), "pairs"),
     (Product(m=64, n=64, k=64, pair=True, bias=True), Direct(), "neither bias"),
     (Product(m=0, n=1, k=1), Warps(), "m is 0"),
 ]

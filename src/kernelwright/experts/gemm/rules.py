@@ -184,8 +184,8 @@ def fault(schedule: Schedule, product: Product, architecture: str = "sm_90a") ->
 def _common_fault(schedule: Schedule, product: Product, architecture: str) -> str:
     if schedule.group < 1 or schedule.splits < 1:
         return "group and splits are whole numbers from 1"
-    if product.pair and not isinstance(schedule, Hopper | Direct):
-        return "pairs of products are for the families hopper and direct"
+    if product.pair and not isinstance(schedule, Direct):
+        return "pairs of products are for the family direct"
     if (schedule.splits > 1 or schedule.early) and architecture == "sm_80":
         return f"{architecture} has neither clusters nor programmatic launches, which splits and early need"
     most = MOST_SPLITS if isinstance(schedule, Direct) else MOST_CLUSTER
