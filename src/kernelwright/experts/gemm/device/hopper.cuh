@@ -330,7 +330,8 @@ KW_DEVICE void consume(const Places& at, unsigned char* shared, const CUtensorMa
     }
   }
   if constexpr (BOX_STORE) {
-    if (thread == 0) kernelwright::store_wait();
+    // The boxes must have been read before the block gives its memory back; the grid's end waits until they are written.
+    if (thread == 0) kernelwright::store_wait_read<0>();
   }
 }
 
