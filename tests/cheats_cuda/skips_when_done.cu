@@ -1,5 +1,6 @@
 // TRICK: skips the work where the output already looks like an answer
-// CAUGHT BY: timed outputs | later outputs
+// CAUGHT BY: timed outputs
+// WHERE: device
 // kernelwright-launch: kernel grid=64 block=256
 __device__ float block_reduce(float v, bool largest) {
   __shared__ float warps[8];

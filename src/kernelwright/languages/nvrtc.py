@@ -135,7 +135,7 @@ def _confine(limits: Limits) -> None:
     for what, most in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_AS, limits.memory_bytes),
+        (resource.RLIMIT_AS, _inherited_bytes() + limits.memory_bytes),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
     ):
         resource.setrlimit(what, (most, most))
@@ -144,6 +144,11 @@ def _confine(limits: Limits) -> None:
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     os.chdir("/")  # the folder's name becomes part of line tables, and must be the same everywhere
+
+
+def _inherited_bytes() -> int:
+    """Address space that this child has from the process that it was forked from, which is none of the compiler's."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def _compile(nvrtc: Any, text: Text, options: tuple[str, ...], folder: Path) -> int:

@@ -29,6 +29,7 @@ def test_has_experts_whose_first_point_can_be_emitted(name: str) -> None:
     exec(problems.source_text(name), given)  # our own reference
     traced = Traced(given["Model"](*given["get_init_inputs"]()), *given["get_inputs"]())
     found = experts.templates(traced.problem, traced.graph, target=TARGET)
-    assert {template.name for template in found.templates} == EXPECTED[name]
+    # Beside them a whole program's plan may hold such an expert as one of its steps.
+    assert {template.name for template in found.templates} - {"cuda-program"} == EXPECTED[name]
     for template in found.templates:
         assert isinstance(template.emit(template.space.default()), Candidate)

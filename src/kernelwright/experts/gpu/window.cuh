@@ -7,7 +7,7 @@
 
 constexpr int REACH_H = (ROWS - 1) * STRIDE_H + (TAPS_H - 1) * STEP_H + 1;
 constexpr int REACH_W = (COLUMNS - 1) * STRIDE_W + (TAPS_W - 1) * STEP_W + 1;
-constexpr bool inside(int size, int made, int taps, int stride, int pad, int step) {
+__host__ __device__ constexpr bool inside(int size, int made, int taps, int stride, int pad, int step) {
   return pad == 0 && (made - 1) * stride + (taps - 1) * step < size;
 }
 constexpr bool WHOLE_W = inside(W, OUT_W, TAPS_W, STRIDE_W, PAD_W, STEP_W) && OUT_W % COLUMNS == 0;

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import os
 import resource
 import signal
@@ -90,6 +91,10 @@ def open_holder(setup: dict[str, Any], fds: tuple[int, int, int]) -> tuple[Holde
     """Maps the judge's memory and makes everything that does not depend on the candidate."""
     torch.set_num_threads(int(setup["threads"]))
     (torch.ones(WARM_ELEMENTS) + 1).exp().sum()  # the pool's threads are there before the candidate is
+    with contextlib.suppress(
+        ImportError
+    ):  # torch's compiler uses it, and its thread would be taken for the candidate's
+        importlib.import_module("tqdm").tqdm.monitor_interval = 0
     memory = Memory([place_of(data) for data in setup["places"]], fds, setup["sizes"])
     engine: Engine
     if setup["device"] == "cpu":

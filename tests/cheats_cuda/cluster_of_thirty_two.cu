@@ -1,6 +1,6 @@
 // TRICK: a cluster larger than every device can run
 // CAUGHT BY: plan
-// kernelwright-launch: kernel grid=64 block=256 cluster=16
+// kernelwright-launch: kernel grid=64 block=256 cluster=32
 __device__ float block_reduce(float v, bool largest) {
   __shared__ float warps[8];
   for (int step = 16; step; step /= 2) {
