@@ -91,9 +91,8 @@ def open_holder(setup: dict[str, Any], fds: tuple[int, int, int]) -> tuple[Holde
     """Maps the judge's memory and makes everything that does not depend on the candidate."""
     torch.set_num_threads(int(setup["threads"]))
     (torch.ones(WARM_ELEMENTS) + 1).exp().sum()  # the pool's threads are there before the candidate is
-    with contextlib.suppress(
-        ImportError
-    ):  # torch's compiler uses it, and its thread would be taken for the candidate's
+    # torch's compiler uses it, and its thread would be taken for the candidate's.
+    with contextlib.suppress(ImportError):
         importlib.import_module("tqdm").tqdm.monitor_interval = 0
     memory = Memory([place_of(data) for data in setup["places"]], fds, setup["sizes"])
     engine: Engine
