@@ -27,8 +27,8 @@ PYTHON_QUICK = replace(
     QUICK,
     name="python quick",
     families=("given", "large", "negative", "constant", "integers", "rows", "nonfinite", "powers"),
-    call_deadline_s=20.0,
-    deadline_s=120.0,
+    call_deadline_s=60.0,
+    deadline_s=300.0,
 )
 """Long deadlines: on a busy machine importing torch's compiler takes its time."""
 REFERENCE = """\
