@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.errors import UserError
@@ -73,6 +73,7 @@ def test_architectures_are_told_apart() -> None:
 
 
 @settings(max_examples=6, deadline=None)
+@example(m=1635, n=2447, k=4999, layout="nk", pick=0)  # large, and no tensor map takes rows of odd length
 @given(
     m=st.integers(1, 5000), n=st.integers(1, 5000), k=st.integers(1, 5000), layout=st.sampled_from(["nk", "kn"]),
     pick=st.integers(0, 10_000),
@@ -91,6 +92,13 @@ def test_what_the_space_yields_makes_a_plan_that_the_judge_takes(
         assert parse(spell(schedule)) == schedule
         rows, columns = rules.tile_of(schedule, product)
         assert rules.grid_of(schedule, product).tiles == -(-m // rows) * -(-n // columns)
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
+def test_large_products_have_schedules_on_every_architecture(architecture: str) -> None:
+    found = list(schedules(Product(m=4096, n=4096, k=4096), architecture))
+    assert found
+    assert any(isinstance(schedule, Hopper) for schedule in found) == (architecture == "sm_90a")
 
 
 @pytest.mark.parametrize("text", ["", "cutlass bm=1", "warps bm=x", "warps what=3"])

@@ -16,6 +16,8 @@ MOST_STAGES = 8
 NEAR = 1.3
 CURVED = 1e11
 """Operations from which operands leave the second-level cache, so that the order of tiles matters."""
+LARGE = 4e10
+"""Operations from which products are left to Hopper's own kernels, where those can make them."""
 SPLITS = (1, 2, 4, 8)
 PARTS = (1, 2, 3, 4, 6, 8, 16)
 COOPERATIVE = (
@@ -47,8 +49,11 @@ WARP_STEPS = ((64, 1), (64, 2), (64, 4), (128, 1), (128, 2), (128, 4), (32, 1), 
 
 def schedules(product: Product, architecture: str = "sm_90a") -> Iterator[Schedule]:
     """Yields every schedule of the space that is possible for a product."""
-    every: tuple[Schedule, ...] = (*_hopper(product), *_warps(product), *_direct(product), *_dot(product))
-    for schedule in every:
+    hopper = [schedule for schedule in _hopper(product) if not rules.fault(schedule, product, architecture)]
+    yield from hopper
+    warps = _warps(product) if product.flops <= LARGE or not hopper else ()
+    others: tuple[Schedule, ...] = (*warps, *_direct(product), *_dot(product))
+    for schedule in others:
         if not rules.fault(schedule, product, architecture):
             yield schedule
 
@@ -142,8 +147,6 @@ def _with_tail(wide: Hopper, product: Product) -> Iterator[Hopper]:
 
 
 def _warps(product: Product) -> Iterator[Warps]:
-    if product.flops > 4e10:
-        return
     for bm, bn, warps_m, warps_n in WARP_TILES:
         if bm >= 2 * max(16, product.m) or bn >= 2 * max(8, product.n):
             continue
