@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.judge.device.fake_device import LIMITS, FakeExecutor
 
 import kernelwright
 from kernelwright.judge.correctness import FloatBound
-from kernelwright.judge.device import floors, memory_check, rounds
+from kernelwright.judge.device import contents, floors, memory_check, rounds
 from kernelwright.judge.device.conditions import summarise
 from kernelwright.judge.device.contents import ALIKE, DeviceRefresher
 from kernelwright.judge.device.faults import KINDS, fault_of, fault_of_torch, hang
@@ -105,6 +106,24 @@ def test_a_slot_that_is_alone_resembles_what_it_held_and_others_the_one_before_t
     assert 0 < len(alike) <= 4
     shares = [float((stack[slot] == stack[slot - 1]).double().mean()) for slot in alike for stack in stacks]
     assert max(shares) > 0.3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_large_tensors_vary_as_small_ones_do(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "LARGEST_CHUNK", 1)
+    wide, limited = replace(X, dtype=dtype), replace(LIMITED, dtype=dtype)
+    draw = (torch.randn(4, 50).to(getattr(torch, dtype)), torch.rand(50).to(getattr(torch, dtype)))
+    stacks = tuple(torch.zeros((8, *t.shape), dtype=t.dtype) for t in draw)
+    made = DeviceRefresher((wide, limited), [draw], (), 5)
+    monkeypatch.setattr(made, "_kinds", lambda count: ["nan"] * count)
+    made.refresh(stacks, list(range(8)))
+    for given, stack in zip(draw, stacks, strict=True):
+        factors = (stack.double() / given.double()).nan_to_num(1.0)
+        inside = ((factors > 0.49) & (factors < 1.51)).double().mean()
+        assert float(inside) > 0.85  # all but those that were exchanged
+        assert not any(torch.equal(one, other) for one, other in itertools.pairwise(stack))
+        assert dtype != "float64" or bool((stack != stack.float().double()).double().mean() > 0.9)
+    assert bool(((stacks[1] >= 0) & (stacks[1] <= 1)).all())
 
 
 def test_parameters_change_at_their_ends_only_as_a_whole() -> None:

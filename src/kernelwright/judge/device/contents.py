@@ -100,7 +100,7 @@ class DeviceRefresher(AnyRefresher):
         (change,) = self._changes(1, only_less=is_limited(spec)).tolist()
         ends = sorted((1.0, 1.0 + 2.0 * change))
         factors = torch.empty_like(into, dtype=torch.float32).uniform_(*ends, generator=self._device)
-        into.copy_(factors.mul_(source))
+        torch.mul(source, factors, out=into)
         if is_limited(spec):
             into.clamp_(min=spec.low, max=spec.high)
         flat = into.view(-1)
