@@ -12,7 +12,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -144,7 +144,8 @@ class AnyDraws(Generic[D]):
         known: Facts | None = None,
     ) -> None:
         self.problem, self._secret, self._most_bytes, self._device = problem, secret, most_bytes, device
-        self._placed, self._twin = False, cast("Truth | None", None)
+        self._placed = False
+        self._twin: Truth | None = None
         self.reference = load_problem(problem)
         self.truth = self._truth()
         with self.where():

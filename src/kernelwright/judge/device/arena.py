@@ -257,7 +257,7 @@ def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
     """
     each = sum(bytes_of(s) + 2 * GUARD_BYTES + ALIGNMENT for s in problem.inputs + problem.outputs)
     shared = sum(bytes_of(s) for s in problem.parameters)
-    working = working_bytes(problem)
+    working = 8 * sum(math.prod(s.shape) * 8 for s in problem.arguments)
     if 2 * each + shared + working > free_bytes:
         needed, free = (2 * each + shared + working) / 2**30, free_bytes / 2**30
         raise UserError(
@@ -267,11 +267,6 @@ def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
     wanted = max(FEWEST_SLOTS, -(-2 * cache_bytes // each), FOOTPRINT_BYTES // each)
     possible = int(min(MEMORY_SHARE * free_bytes, free_bytes - working - shared) // each)
     return max(2, min(MOST_SLOTS, wanted, possible))
-
-
-def working_bytes(problem: Problem) -> int:
-    """Returns about how much device memory finding truth and bounds takes."""
-    return 8 * sum(math.prod(s.shape) * 8 for s in problem.arguments)
 
 
 def _weighed(words: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:

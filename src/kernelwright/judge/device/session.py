@@ -36,6 +36,7 @@ DRAW_MEMORY_SHARE = 0.6
 """Of the device memory that slots leave, for draws that are kept; others are made again for each candidate."""
 PRODUCTS = re.compile(r"@|\b(matmul|mm|bmm|addmm|baddbmm|einsum|linear|Linear|scaled_dot_product_attention)\b")
 MOST_IDLE_BYTES = 1 << 30
+"""Of memory that torch's allocator holds for nobody, before a candidate is examined."""
 TIMED_DRAW_BYTES = 1 << 30
 
 

@@ -62,7 +62,6 @@ template <int left>
 KW_DEVICE void store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(left) : "memory");
 }
-KW_DEVICE void store_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 // Orders ordinary writes of shared memory before what the copy engine and the tensor cores read next.
 KW_DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -62,7 +62,6 @@ inline void store_box(const CUtensorMap* map, uint32_t from, int x, int y, int z
 inline void store_commit() { kc::close(kc::me().stores); }
 template <int left>
 inline void store_wait_read() { kc::finish(kc::me().stores, left); }
-inline void store_wait() { kc::finish(kc::me().stores, 0); }
 inline void fence_async() {}
 
 // ---- wgmma
