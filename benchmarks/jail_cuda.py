@@ -65,10 +65,10 @@ def limits() -> dict[int, int]:
     return dict(GPU._limits(cell.default_processes()))
 
 
-def without_limit(which: int) -> str:
-    """Returns what the probe says in a jail that leaves one limit as it was."""
+def without_limits(*left: int) -> str:
+    """Returns what the probe says in a jail that leaves some limits as they were."""
     kept = cell.Jail._limits
-    cell.Jail._limits = lambda self, processes: [one for one in kept(self, processes) if one[0] != which]  # type: ignore[method-assign]
+    cell.Jail._limits = lambda self, processes: [one for one in kept(self, processes) if one[0] not in left]  # type: ignore[method-assign]
     try:
         return jailed()
     finally:
@@ -87,7 +87,8 @@ def main() -> None:
         ("the jail without seccomp", lambda: jailed(seccomp=False)),
         ("the jail without Landlock", lambda: jailed(landlock=False)),
         ("the jail without either", lambda: jailed(seccomp=False, landlock=False)),
-        *((f"the jail without {names[which]}", lambda w=which: without_limit(w)) for which in limits()),
+        *((f"the jail without {names[which]}", lambda w=which: without_limits(w)) for which in limits()),
+        ("the jail without any limit", lambda: without_limits(*limits())),
         ("the jail with all variables", lambda: jailed_with(dict(os.environ))),
         *(
             (f"only {names[which]} {most}", lambda w=which, m=most: plainly(lambda: resource.setrlimit(w, (m, m))))

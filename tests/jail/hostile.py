@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -181,6 +182,23 @@ def leave_memory(name: str) -> None:
 def sysctl() -> None:
     attempt("core_pattern", lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY)))
     attempt("devices", lambda: os.mknod("disk", 0o60600, os.makedev(254, 0)))
+
+
+def name_thread() -> None:
+    """What CUDA does before anything else, from a thread of its own, and what the same right must not allow."""
+    thread = threading.Thread(target=lambda: attempt("own", lambda: Path(own_name()).write_text("named")))
+    thread.start()
+    thread.join()
+    for what, path in (
+        ("its process", "/proc/self/oom_score_adj"),
+        ("its parent", f"/proc/{os.getppid()}/task/{os.getppid()}/comm"),
+        ("the kernel", "/proc/sys/vm/overcommit_memory"),
+    ):
+        attempt(what, lambda path=path: os.close(os.open(path, os.O_WRONLY)))  # type: ignore[misc]
+
+
+def own_name() -> str:
+    return f"/proc/self/task/{threading.get_native_id()}/comm"
 
 
 def nap(seconds: str) -> None:

@@ -156,6 +156,22 @@ def test_other_files_and_processes_cannot_be_read(folder: Path, engine: str, tmp
     assert "done" not in told.lines.values(), told.text
 
 
+def test_threads_can_be_named_where_a_gpu_is_used(folder: Path, engine: str) -> None:
+    told = attempt(folder, "name_thread", engine=engine, devices=("nvidia",))
+    lines = told.lines
+    assert lines.pop("own") == "done", told.text
+    if engine == "bubblewrap":  # its /proc is writable but for the kernel's own files
+        assert lines["the kernel"] != "done"
+    else:
+        assert len(lines) == 3
+        assert "done" not in lines.values(), told.text
+
+
+@pytest.mark.parametrize("layer", ["landlock", "seccomp"])
+def test_each_layer_alone_lets_threads_be_named(folder: Path, layer: str) -> None:
+    assert attempt(folder, "name_thread", devices=("nvidia",), **{layer: False}).lines["own"] == "done"
+
+
 def test_a_fork_bomb_ends(folder: Path, engine: str) -> None:
     own = own_nap()
     told = attempt(folder, "bomb", own, engine=engine, processes=64, wall_s=5.0)

@@ -213,6 +213,7 @@ class Jail:
             "environment": {**passed, **own, **environment},
             "descriptors": list(descriptors),
             "fixed_addresses": self.fixed_addresses,
+            "names_threads": gpu and engine == "namespaces",
             "report": report,
             "life": life,
             "watch": {

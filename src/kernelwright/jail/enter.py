@@ -186,6 +186,16 @@ def _bound_pids(processes: int) -> None:
         return  # before Linux 6.14 the limit is the whole machine's
 
 
+def let_threads_be_named() -> None:
+    """Lets this process, and nobody below it, write into the files of its own threads: all else of /proc stays as it is.
+
+    CUDA's cuInit names its threads by /proc/self/task/N/comm and gives up where it cannot.
+    """
+    path = f"/proc/{os.getpid()}/task"
+    mount(path, path, "", MS_BIND)
+    mount("none", path, "", MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
 # ------------------------------------------------------------------------------------ what the command does to itself
 
 
@@ -240,6 +250,8 @@ def become(spec: dict[str, Any], report: int) -> None:
         _close_others({0, 1, 2, report, *spec["descriptors"]})
         for which, most in spec["limits"]:
             _limit(which, most)
+        if spec["names_threads"]:
+            let_threads_be_named()
         drop_rights()
         if spec["fixed_addresses"]:
             checked("personality", libc.personality(ctypes.c_ulong(ADDR_NO_RANDOMIZE)))

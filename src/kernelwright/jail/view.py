@@ -92,6 +92,8 @@ def landlock(
     rules = [(path, reading, reading & OF_FILES) for path in (*paths, "/proc")]
     rules += [("/", READ_FOLDER, 0)] if own_root else []
     rules += [(path, using, using) for path in device_nodes(devices)]
+    # Opened by the command itself: its own threads' files and nobody else's (let_threads_be_named in enter.py).
+    rules += [("/proc/self/task", (reading | WRITE_FILE | TRUNCATE) & everything, 0)] if "nvidia" in devices else []
     # A folder's own device files may not be talked to, whatever else may be done in it.
     folders = (write, "/tmp", "/dev/shm") if own_root else (write,)
     changing = everything & ~IOCTL_DEVICE
