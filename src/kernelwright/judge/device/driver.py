@@ -300,6 +300,12 @@ class Stopwatch:
 # ------------------------------------------------------------------------------ our own kernels
 
 
+def compiler_version() -> str:
+    """Returns NVRTC's version, 13.0."""
+    result, major, minor = nvrtc.nvrtcVersion()
+    return f"{major}.{minor}" if result == nvrtc.nvrtcResult.NVRTC_SUCCESS else "unknown"
+
+
 def compile_own(source: str, architecture: int) -> bytes:
     """Returns the cubin of CUDA C++ of our own.
 
