@@ -134,7 +134,7 @@ class _Examination:
         self._notes: tuple[str, ...] = ()
         self._equal: bool | None = None
         """Whether the last two calls wrote the same, where one pass could tell."""
-        self.conditions = Conditions(0 if session.device.type == "cuda" else None)
+        self.conditions = Conditions(session.executor.limits.address)
 
     def plan(self, slot: int) -> BoundPlan:
         """Returns the plan with a slot's addresses; made at first use."""
@@ -477,7 +477,7 @@ class _Examination:
 
 def measure_baselines(session: DeviceSession, policy: Policy) -> tuple[Measurement, ...]:
     """Returns the baselines' times, without a candidate."""
-    conditions = Conditions(0 if session.device.type == "cuda" else None)
+    conditions = Conditions(session.executor.limits.address)
     stage = rounds.Stage(
         executor=session.executor,
         order=session.order,
