@@ -17,6 +17,7 @@ from kernelwright.judge.policies import FAMILIES
 from kernelwright.languages import Builder, cuda_target
 from kernelwright.selftest import Finding, Score, timing
 from kernelwright.selftest import items as corpus
+from kernelwright.selftest.sessions import PLANTED
 from kernelwright.selftest.small_problems import make_problem
 from kernelwright.selftest.timing import chain_step_ns, conclude
 from kernelwright.types import (
@@ -207,6 +208,26 @@ def test_a_few_kernels_of_each_kind_are_judged_for_real() -> None:
     assert {f.kind for f in found.findings} == set(selftest.KINDS)
     assert len(found.findings) + len(found.skipped) == 9
     assert told
+
+
+def test_shares_together_are_the_whole() -> None:
+    told: list[str] = []
+    found = selftest.selftest(limit=3, workers=2, with_timing=False, tell=told.append)
+    assert found.holds
+    assert {(f.kind, f.name) for f in found.findings} | {("", name) for name in found.skipped} == {
+        ("" if item.unfit else item.kind, item.name)
+        for kind in selftest.KINDS
+        for item in selftest._spread(list(corpus.items_of(kind, found.target)), 3)
+    }
+    assert told == ["share 1 of 2 is judged", "share 2 of 2 is judged"]
+
+
+def test_what_passed_a_quick_judgement_is_judged_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = replace(SCREEN, name="blind", families=("given",), rounds=1, block_us=50.0)
+    bugs = [i for i in corpus.items_of("mutant", TARGET) if "wrong-identity" in i.name]
+    chosen = [replace(item, policy=blind, closer=PLANTED) for item in bugs]
+    monkeypatch.setattr(selftest, "items_of", lambda kind, target: iter(chosen))
+    assert selftest.selftest(kinds=("mutant",), with_timing=False).holds
 
 
 def test_a_judge_that_looks_at_nothing_misses_bugs(monkeypatch: pytest.MonkeyPatch) -> None:

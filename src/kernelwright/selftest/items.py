@@ -39,6 +39,8 @@ class Item:
     policy: Policy
     unfit: bool = False
     """It cannot go wrong on this machine."""
+    closer: Policy | None = None
+    """How it is judged again when it passed: with what only a finalist is put to, and takes seconds."""
 
 
 def items_of(kind: Kind, target: Target) -> Iterator[Item]:
@@ -75,11 +77,13 @@ def _unfit(kernel: Kernel, threads: int) -> bool:
 
 def _cuda(kind: Kind, target: Target) -> Iterator[Item]:
     quick = policy_on(target)
-    if kind == "mutant":
-        for bug in _every_bug():
-            yield Item(kind, bug.name, bug.kernel.problem, bug.candidate(), (), replace(quick, families=FAMILIES))
-        return
     emulated = is_emulated(target)
+    if kind == "mutant":
+        every = replace(quick, families=FAMILIES)
+        closer = None if emulated else replace(every, memory_checkers=TOOLS, deadline_s=240.0)
+        for bug in _every_bug():
+            yield Item(kind, bug.name, bug.kernel.problem, bug.candidate(), (), every, closer=closer)
+        return
     for kernel in kernels("cheats_cuda" if kind == "cheat" else "honest_cuda", suffix=".cu"):
         expected = kernel.reasons if kind == "cheat" else ()
         for_it = kernel.said("ARCH", target.architecture).split()
