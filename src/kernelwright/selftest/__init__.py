@@ -141,7 +141,7 @@ def _judge(sessions: Sessions, batch: list[Item]) -> Iterator[Finding]:
         records = sessions.records(chosen[0].problem, [item.candidate for item in chosen], policy)
         for item, record in zip(chosen, records, strict=True):
             if item.closer and record.passed:
-                (record,) = sessions.records(item.problem, [item.candidate], item.closer)  # noqa: PLW2901
+                (record,) = sessions.records(item.problem, [item.candidate], item.closer)
             yield _finding(item, record)
 
 

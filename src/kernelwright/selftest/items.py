@@ -13,7 +13,7 @@ from typing import Literal
 
 from kernelwright.judge import policies_for
 from kernelwright.judge.device.memory_check import TOOLS
-from kernelwright.judge.policies import FAMILIES
+from kernelwright.judge.policies import DEVICE_CHECKERS, FAMILIES
 from kernelwright.languages import is_emulated
 from kernelwright.mutation import mutants
 from kernelwright.selftest.kernel_files import CORPUS, Kernel, kernel_of, kernels
@@ -80,7 +80,7 @@ def _cuda(kind: Kind, target: Target) -> Iterator[Item]:
     emulated = is_emulated(target)
     if kind == "mutant":
         every = replace(quick, families=FAMILIES)
-        closer = None if emulated else replace(every, memory_checkers=TOOLS, deadline_s=240.0)
+        closer = None if emulated else replace(every, memory_checkers=DEVICE_CHECKERS, deadline_s=240.0)
         for bug in _every_bug():
             yield Item(kind, bug.name, bug.kernel.problem, bug.candidate(), (), every, closer=closer)
         return

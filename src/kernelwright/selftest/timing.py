@@ -85,11 +85,10 @@ extern "C" __global__ void kernel(const float* x, float* out) {{
 }}
 // copy {copy}
 """
-CUDA_CHAIN = """unsigned long long chain = {steps};
-  for (int i = 0; i < {steps}; ++i) {{
-    chain = chain * 6364136223846793005ull + 1442695040888963407ull;
-    asm volatile("" : "+l"(chain));
-  }}"""
+CUDA_CHAIN = """unsigned long long chain = {steps} + threadIdx.x;
+  for (int i = 0; i < {steps}; ++i) chain = chain * 6364136223846793005ull + 1442695040888963407ull;
+  if (chain == 1) return;"""
+"""The chain's end is used, for an assembler that knows nothing of empty assembly; it is never 1."""
 
 State = Literal["held", "failed", "undecided"]
 
