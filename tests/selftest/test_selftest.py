@@ -98,7 +98,7 @@ class FakeGpu:
 
     def judge(self, candidates: list[Candidate], policy: object) -> Iterator[Record]:
         for candidate in candidates:
-            steps = re.search(r"i < (\d+); \+\+i\) {\n    chain", candidate.sources[0].text)
+            steps = re.search(r"i < (\d+); \+\+i\) chain", candidate.sources[0].text)
             made = record(5.0 + (int(steps[1]) * 0.01 if steps else 0.0), width=0.001, noise=0.001)
             assert isinstance(made.outcome, Judgement)
             against = (replace(made.outcome.comparisons[0], baseline="graph:eager"),)
