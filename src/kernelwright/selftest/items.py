@@ -62,9 +62,11 @@ def _on_the_cpu(kind: Kind, threads: int) -> Iterator[Item]:
         yield _item(kind, kernel, expected, QUICK, unfit=_unfit(kernel, threads))
 
 
-def _item(kind: Kind, kernel: Kernel, expected: tuple[str, ...], policy: Policy, *, unfit: bool) -> Item:
+def _item(
+    kind: Kind, kernel: Kernel, expected: tuple[str, ...], policy: Policy, *, unfit: bool, closer: Policy | None = None
+) -> Item:
     candidate = kernel.candidate(make_problem(kernel.problem))
-    return Item(kind, kernel.path.stem, kernel.problem, candidate, expected, policy, unfit)
+    return Item(kind, kernel.path.stem, kernel.problem, candidate, expected, policy, unfit, closer)
 
 
 def _unfit(kernel: Kernel, threads: int) -> bool:
@@ -78,9 +80,9 @@ def _unfit(kernel: Kernel, threads: int) -> bool:
 def _cuda(kind: Kind, target: Target) -> Iterator[Item]:
     quick = policy_on(target)
     emulated = is_emulated(target)
+    every = replace(quick, families=FAMILIES)
+    closer = None if emulated or kind == "cheat" else replace(every, memory_checkers=DEVICE_CHECKERS, deadline_s=240.0)
     if kind == "mutant":
-        every = replace(quick, families=FAMILIES)
-        closer = None if emulated else replace(every, memory_checkers=DEVICE_CHECKERS, deadline_s=240.0)
         for bug in _every_bug():
             yield Item(kind, bug.name, bug.kernel.problem, bug.candidate(), (), every, closer=closer)
         return
@@ -89,7 +91,7 @@ def _cuda(kind: Kind, target: Target) -> Iterator[Item]:
         for_it = kernel.said("ARCH", target.architecture).split()
         unfit = kernel.path.stem in ONLY_ON_A_DEVICE if emulated else target.architecture not in for_it
         checkers = () if emulated else tuple(tool for tool in TOOLS if tool in expected)
-        yield _item(kind, kernel, expected, replace(quick, memory_checkers=checkers), unfit=unfit)
+        yield _item(kind, kernel, expected, replace(quick, memory_checkers=checkers), unfit=unfit, closer=closer)
 
 
 def policy_on(target: Target) -> Policy:
