@@ -87,7 +87,7 @@ def test_a_step_of_the_chain_takes_some_cycles() -> None:
 
 
 class FakeGpu:
-    """Takes 5 µs for a kernel and 10 ns for each step of its chain."""
+    """Takes 5 µs for a kernel and 2.5 ns for each step of its chain."""
 
     def __init__(self, problem: object, target: Target) -> None: ...
 
@@ -99,7 +99,7 @@ class FakeGpu:
     def judge(self, candidates: list[Candidate], policy: object) -> Iterator[Record]:
         for candidate in candidates:
             steps = re.search(r"i < (\d+); \+\+i\) chain", candidate.sources[0].text)
-            made = record(5.0 + (int(steps[1]) * 0.01 if steps else 0.0), width=0.001, noise=0.001)
+            made = record(5.0 + (int(steps[1]) * 0.0025 if steps else 0.0), width=0.001, noise=0.001)
             assert isinstance(made.outcome, Judgement)
             against = (replace(made.outcome.comparisons[0], baseline="graph:eager"),)
             yield replace(made, outcome=replace(made.outcome, comparisons=against))
@@ -109,7 +109,7 @@ def test_on_a_gpu_a_longer_chain_says_what_the_shorter_one_takes(monkeypatch: py
     monkeypatch.setattr(timing, "Judge", FakeGpu)
     found = timing.timing_test(cuda_target("sm_90a"))
     assert (found.tie, found.delay) == ("held", "held")
-    assert found.delay_us == found.seen_us == pytest.approx(timing.CUDA_STEPS * 0.01)
+    assert found.delay_us == found.seen_us == pytest.approx(timing.CUDA_STEPS * 0.0025)
 
 
 def test_the_timing_kernels_of_a_gpu_compile() -> None:
