@@ -150,9 +150,9 @@ def test_only_time_without_a_processor_is_an_interruption() -> None:
 
 def test_the_usual_way_to_the_process_and_back_is_no_interruption() -> None:
     ms = 1_000_000
-    block = _block([(ms, 2 * ms), (2 * ms, 3 * ms)], 4 * ms)
-    assert as_it_counts(block, 1.8 * ms, ms, 1) is block
-    assert block_time_us(as_it_counts(block, 0.1 * ms, ms, 1), 0, 0.0) == pytest.approx(2000)
+    block = _block([(ms // 2, 3 * ms // 2), (3 * ms // 2, 5 * ms // 2)], 16 * ms // 5)
+    assert as_it_counts(block, 0.9 * ms, ms, 1) is block
+    assert block_time_us(as_it_counts(block, 0.1 * ms, ms, 1), 0, 0.0) == pytest.approx(1600)
 
 
 def test_processor_time_is_seen_from_outside() -> None:
