@@ -281,23 +281,23 @@ def _measure_copy() -> None:
     from kernelwright.judge.device.cuda_executor import CudaExecutor
 
     executor = CudaExecutor()
-    found = floors.measure(
-        executor, driver.driver_version(), empty=lambda flag: executor.issue_empty(programmatic=flag)
-    )
+    empty: Callable[[bool], None] = lambda flag: executor.issue_empty(programmatic=flag)  # noqa: E731
+    found = floors.measure(executor, driver.driver_version(), empty=empty)
     floors.store(found)
     print(json.dumps(found.copy))
 
 
 def keep(data: Row, given: argparse.Namespace) -> None:
     """Writes this process's results, and the table of all."""
-    for path, text in (
-        (own_file(given.results, given.share), lambda: json.dumps(data, indent=1)),
-        (given.table, lambda: document(merged(given.results))),
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        part.write_text(text())
-        part.replace(path)
+    _write(own_file(given.results, given.share), json.dumps(data, indent=1))
+    _write(given.table, document(merged(given.results)))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_text(text)
+    part.replace(path)
 
 
 def begin(target: Target, given: argparse.Namespace) -> Row:

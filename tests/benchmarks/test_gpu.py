@@ -12,13 +12,14 @@ import pytest
 from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeJudge, FakeParts, Offer, fake_templates
 
 from benchmarks import gpu, gpu_problems, gpu_table
-from kernelwright import problems
+from kernelwright import experts, languages, problems, run
+from kernelwright import judge as judging
 from kernelwright.errors import SourceError
 from kernelwright.graph import Capture
 from kernelwright.testing.strategies import fake_measurement
 from kernelwright.types import Measurement, Policy, Problem, Target
 
-WON = {
+WON: gpu_table.Row = {
     "problem": "softmax", "shape": "8 x 8", "template": "cuda-loops", "language": "cuda", "of_copy": 0.95,
     "answer": "kernel", "judged": 20, "seconds": 12.0,
     "error": "", "kernel_us": 50.0, "floor_us": 40.0, "noise": 0.004, "method": "CUDA events",
@@ -31,7 +32,7 @@ SLOWER = {
     "language": "triton",
     "kernel_us": 60.0,
     "hardest": {**WON["hardest"], "ratio": 1.04},
-}  # type: ignore[dict-item]
+}
 LOST = {**WON, "problem": "rms_norm", "hardest": {"name": "eager", "ratio": 0.9, "low": 0.89, "high": 0.91}}
 BROKEN = {"problem": "cumsum", "shape": "-", "template": "-", "error": "ValueError: a | b"}
 
@@ -96,7 +97,7 @@ class Judged(FakeJudge):
     def baselines(self, policy: Policy) -> tuple[Measurement, ...]:
         (name,) = policy.baselines
         if name == "compile:max-autotune":
-            assert gpu.judging.PREPARE_DEADLINE_S == 7.0
+            assert judging.PREPARE_DEADLINE_S == 7.0
             raise SourceError("it took longer than 7 s")
         return (fake_measurement(name, {"compile:default": 900.0}.get(name, 800.0)),)
 
@@ -126,14 +127,14 @@ def flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         asked.append(more["parts"].report.baselines)
         return real(*given, **more)
 
-    real = gpu.run.optimize
-    monkeypatch.setattr(gpu.run, "optimize", optimize)
-    monkeypatch.setattr(gpu.run, "parts_for", lambda target: parts.parts())
+    real = run.optimize
+    monkeypatch.setattr(run, "optimize", optimize)
+    monkeypatch.setattr(run, "parts_for", lambda target: parts.parts())
     monkeypatch.setattr(gpu, "Judge", Judged)
     monkeypatch.setattr(gpu, "Captures", Captured)
     monkeypatch.setattr(gpu, "measured_copy", lambda: {str(1 << 26): 4e12})
-    monkeypatch.setattr(gpu.experts, "templates", lambda *given, **more: Offer(fake_templates()))
-    monkeypatch.setattr(gpu.languages, "detect_device_target", lambda: TARGET)
+    monkeypatch.setattr(experts, "templates", lambda *given, **more: Offer(fake_templates()))
+    monkeypatch.setattr(languages, "detect_device_target", lambda: TARGET)
 
     def go(*words: str) -> list[tuple[str, ...]]:
         asked.clear()

@@ -11,6 +11,7 @@ import pytest
 from tests.search.fake_judge import CAPTURE, TARGET, FakeJudge, Offer, fake_templates
 
 from benchmarks import gpu_screening
+from kernelwright import experts, languages
 from kernelwright.graph import Capture
 from kernelwright.types import Candidate, Failure, Point, Problem, SourceFile, Target, Template, digest, replace
 
@@ -63,8 +64,8 @@ class Captured:
 def _no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_screening, "Judge", Judged)
     monkeypatch.setattr(gpu_screening, "Captures", Captured)
-    monkeypatch.setattr(gpu_screening.experts, "templates", lambda *given, **more: Offer(cuda_templates()))
-    monkeypatch.setattr(gpu_screening.languages, "detect_device_target", lambda: replace(TARGET, kind="cuda"))
+    monkeypatch.setattr(experts, "templates", lambda *given, **more: Offer(cuda_templates()))
+    monkeypatch.setattr(languages, "detect_device_target", lambda: replace(TARGET, kind="cuda"))
 
 
 def test_a_stream_is_distinct_and_every_sixth_is_wrong() -> None:
