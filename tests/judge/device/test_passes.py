@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from tests.judge.device import pass_checks
 from tests.judge.device.own_passes import emulated, widths
 
-from kernelwright.judge.device import passes
+from kernelwright.judge.device import driver, image, passes
 
 CPU = torch.device("cpu")
 
@@ -78,3 +79,12 @@ def test_tensors_elsewhere_with_gaps_or_out_of_step_are_left_to_torch() -> None:
     assert passes.of(x, x[1:]) is None
     assert passes.of(x[::2]) is None
     assert passes.of(x, torch.zeros(1, device="meta")) is None
+
+
+@pytest.mark.parametrize("architecture", [80, 90, 100])
+def test_all_own_kernels_compile_as_one_source(architecture: int) -> None:
+    folder = Path(passes.__file__).parent
+    source = "\n".join((folder / name).read_text() for name in ("own_kernels.cu", "own_passes.cu"))
+    made = driver.compile_own(source, architecture)
+    assert image.fault(made, architecture) is None
+    assert all(name.encode() in made for name in passes.NAMES)

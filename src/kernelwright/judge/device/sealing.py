@@ -8,7 +8,8 @@ allocator holds in reserve is overwritten (`Executor.scrub`), since computing th
 Most outputs are compared with what is sealed (`SealedBounds.passed`): the truth is made readable in registers only.
 
 Covers: a kernel that looks for the answer in memory. Does not cover: one that predicts the stream from
-parts of it, which the truth's own leading bits would reveal only in part (Philox 4x32-10 for each draw).
+    parts of it, which the truth's own leading bits would reveal only in part (Philox 4x32-10 for each draw), or
+    finds a key among what the parameters of earlier launches have left on the device.
 """
 
 from __future__ import annotations
