@@ -187,9 +187,14 @@ def test_measuring_floors_asks_the_devices_clock(monkeypatch: pytest.MonkeyPatch
 
 def test_conditions_are_read_of_the_device_at_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
+
+    def handle_of(address: bytes) -> str:
+        asked.append(address)
+        return "second"
+
     nvml = types.SimpleNamespace(
         nvmlInit=lambda: None,
-        nvmlDeviceGetHandleByPciBusId=lambda address: asked.append(address) or "second",
+        nvmlDeviceGetHandleByPciBusId=handle_of,
         NVML_CLOCK_SM=1,
         NVML_CLOCK_MEM=2,
         NVML_TEMPERATURE_GPU=0,
