@@ -112,12 +112,13 @@ def _hopper_constants(product: Product, s: Hopper) -> tuple[dict[str, bool], dic
         "PINGPONG": s.pingpong,
         "SWAP": s.swap,
         "BOX_STORE": s.box_store,
+        "PERSISTENT": s.persistent,
         **dict(zip(("X_K", "Y_K"), _along_k(product, s), strict=True)),
     }
     numbers = {
         "BM": s.bm, "BN": s.bn, "STAGES": s.stages, "CONSUMERS": s.consumers, "CLUSTER_M": s.cluster_m,
-        "CLUSTER_N": s.cluster_n, "STORE_BUFFERS": s.store_buffers, "CHUNK": rules.chunk_of(s), "UP": up, "DOWN": down,
-        "TAIL": s.tail,
+        "CLUSTER_N": s.cluster_n, "STORE_BUFFERS": rules.store_buffers(s), "CHUNK": rules.chunk_of(s),
+        "BOX_ROWS": rules.box_rows(s), "UP": up, "DOWN": down, "TAIL": s.tail,
     }  # fmt: skip
     return flags, numbers
 
@@ -310,7 +311,7 @@ def tensor_maps(product: Product, s: Hopper) -> tuple[TensorMap, ...]:
     ]
     if s.box_store:
         chunk = 64 if s.swap else rules.chunk_of(s)
-        box = (chunk, s.bn if s.swap else 64, 1)
+        box = (chunk, s.bn // s.splits if s.swap else rules.box_rows(s), 1)
         maps.append(_map(product, "out_map", "out", (product.n, product.m), box))
     return tuple(maps)
 

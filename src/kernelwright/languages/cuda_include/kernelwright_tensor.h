@@ -38,6 +38,11 @@ KW_DEVICE void meet(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+// The same for a warp that tells the others and does not wait.
+KW_DEVICE void announce(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
 // ------------------------------------------------------------------------------------ copies by tensor map
 KW_DEVICE void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

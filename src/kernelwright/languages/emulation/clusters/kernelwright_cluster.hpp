@@ -52,6 +52,7 @@ struct Block {
   std::map<uint32_t, Barrier> barriers;
   int arrived[16];
   uint32_t turn[16];
+  int alive;  // threads
 };
 struct Action {
   std::function<void()> run;
@@ -222,14 +223,15 @@ inline void load(uint32_t to, const CUtensorMap* map, uint32_t full, int x, int 
 }
 
 // ---- meeting
-inline void meet(int number, int count) {
+inline void announce(int number, int count) {
   if (count % 32) fail("a barrier for part of a warp");
   Block& block = blocks[my_block()];
+  if (++block.arrived[number] == count) block.arrived[number] = 0, ++block.turn[number];
+}
+inline void meet(int number, int count) {
+  Block& block = blocks[my_block()];
   const uint32_t turn = block.turn[number];
-  if (++block.arrived[number] == count) {
-    block.arrived[number] = 0, ++block.turn[number];
-    return;
-  }
+  announce(number, count);
   wait_until([&block, number, turn] { return block.turn[number] != turn; });
 }
 inline Warp& my_warp() { return warps[my_block() * (block_threads / 32) + now_running % block_threads / 32]; }
@@ -265,6 +267,7 @@ inline void place(int thread) {
 inline void start() {
   kernel_body();
   me().done = true;
+  --blocks[my_block()].alive;
   to_scheduler();
   std::abort();
 }
@@ -277,6 +280,7 @@ inline void prepare_cluster() {
   actions.clear(), landing.clear();
   met = 0;
   for (Block& block : blocks) {
+    block.alive = block_threads;
     block.memory.assign(shared_bytes + 1024 + 2 * kGuard, 0xff);
     const uintptr_t first = reinterpret_cast<uintptr_t>(block.memory.data()) + kGuard;
     block.shared = reinterpret_cast<unsigned char*>((first + 1023) / 1024 * 1024);

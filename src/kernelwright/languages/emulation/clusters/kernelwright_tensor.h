@@ -26,6 +26,7 @@ inline void barrier_init(uint32_t at, uint32_t count) {
 inline void barrier_init_fence() {}
 inline void barrier_arrive_at(uint32_t at, uint32_t rank) {
   kc::Barrier& b = kc::barrier(int(rank), at);
+  if (!kc::blocks[rank].alive) kc::fail("an arrival at a block that has ended");
   --b.pending;
   kc::settle(b);
 }
@@ -40,6 +41,7 @@ inline void barrier_wait(uint32_t at, uint32_t parity) {
   kc::wait_until([&b, parity] { return b.phase != parity; });
 }
 inline void meet(int number, int count) { kc::meet(number, count); }
+inline void announce(int number, int count) { kc::announce(number, count); }
 
 inline void prefetch_map(const CUtensorMap*) {}
 inline void load_box(uint32_t to, const CUtensorMap* map, uint32_t barrier, int x, int y, int z) {
