@@ -200,7 +200,7 @@ def _kernels(product: Product, schedule: Schedule) -> str:
         # Said to be alone, a direct kernel spills nothing: its blocks are few.
         least = ", 1" if isinstance(schedule, Direct) else ""
     text = (
-        f'extern "C" __global__ void __launch_bounds__({rules.threads_of(schedule)}{least})\n'
+        f'extern "C" __global__ void {_cluster(schedule)}__launch_bounds__({rules.threads_of(schedule)}{least})\n'
         f"{SYMBOL}({parameters}) {{\n  {body};\n}}\n"
     )
     if _shares(schedule) > 1:
@@ -215,6 +215,12 @@ def _kernels(product: Product, schedule: Schedule) -> str:
             f"  {call};\n}}\n"
         )
     return text
+
+
+def _cluster(schedule: Schedule) -> str:
+    """Said to the compiler, a meeting of the cluster does not ask whether there is one."""
+    each = schedule.splits * (schedule.cluster_m * schedule.cluster_n if isinstance(schedule, Hopper) else 1)
+    return f"__cluster_dims__({each}, 1, 1) " if each > 1 else ""
 
 
 def _parts(schedule: Schedule) -> int:

@@ -240,11 +240,41 @@ KW_DEVICE void store_plainly(const float (&sums)[BLOCKS][WIDTH], const Sizes& s,
       }
 }
 
-// The byte at `offset` of a buffer whose lines are swizzled as the copy engine does for lines of CHUNK elements.
-KW_DEVICE uint32_t swizzled(uint32_t offset) {
+// What the copy engine's swizzle turns over in the places of a line of a buffer: 16 bytes by 16 bytes, by the line's number.
+KW_DEVICE uint32_t turned(uint32_t line_offset) {
   constexpr int LINE = SWAP ? 64 : CHUNK;
   constexpr uint32_t MASK = LINE == 64 ? 0x70 : LINE == 32 ? 0x30 : LINE == 16 ? 0x10 : 0;
-  return offset ^ (offset >> 3 & MASK);
+  return line_offset >> 3 & MASK;
+}
+
+// One warp's 16 rows of a box, COLUMNS of them from sums[4 j] on: 8 x 8 matrices by stmatrix, each lane giving a line's place.
+// The columns are lines of the box where operands are exchanged.
+template <int WIDTH>
+KW_DEVICE void fill_box(const float (&sums)[WIDTH], int j0, uint32_t buffer, const Sizes& s, const Ends& ends, int batch,
+                        int m0, int n0, int warp, int lane) {
+  constexpr int COLUMNS = SWAP ? JOINED : CHUNK, AT_ONCE = COLUMNS % 16 == 0 ? 2 : 1;
+  const int matrix = lane / 8, h = matrix & 1, line = warp * 16 + h * 8 + lane % 8;
+#pragma unroll
+  for (int j = 0; j < COLUMNS / 8; j += AT_ONCE) {
+    uint32_t four[4];
+#pragma unroll
+    for (int i = 0; i < 2 * AT_ONCE; ++i) {
+      const float x = sums[4 * (j0 + j + i / 2) + 2 * (i & 1)], y = sums[4 * (j0 + j + i / 2) + 2 * (i & 1) + 1];
+      const int row = warp * 16 + (i & 1) * 8 + lane / 4, column = 8 * (j + i / 2) + lane % 4 * 2;
+      if constexpr (SWAP)
+        four[i] = packed(finished(x, s, ends, batch, m0 + column, n0 + row), finished(y, s, ends, batch, m0 + column + 1, n0 + row));
+      else
+        four[i] = packed(finished(x, s, ends, batch, m0 + row, n0 + column), finished(y, s, ends, batch, m0 + row, n0 + column + 1));
+    }
+    // With one column of matrices the upper lanes' places are not used.
+    const int place = AT_ONCE == 2 ? j + lane / 16 : j;
+    const uint32_t offset = SWAP ? (place * 8 + lane % 8) * 128 : line * CHUNK * 2;
+    const uint32_t at = buffer + offset + ((SWAP ? (warp * 2 + h) * 16 : place * 16) ^ turned(offset));
+    if constexpr (AT_ONCE == 2)
+      kernelwright::store_matrices4<SWAP>(at, four);
+    else
+      kernelwright::store_matrices2<SWAP>(at, four[0], four[1]);
+  }
 }
 
 // Those whose sums are one box: a warpgroup, or a warp where a box has 16 rows.
@@ -258,7 +288,7 @@ KW_DEVICE void meet_for_box(int group) {
 // Through shared memory: a buffer is filled while the copy engine empties the others. A block with one tile has a buffer
 // for every part of it, in the ring.
 template <int WIDTH>
-KW_DEVICE void store_boxes(const float (&sums)[BLOCKS][WIDTH], unsigned char* shared, uint32_t buffers, int& turn,
+KW_DEVICE void store_boxes(const float (&sums)[BLOCKS][WIDTH], uint32_t shared, uint32_t buffers, int& turn,
                            const CUtensorMap* out, const Sizes& s, const Ends& ends, const Work& work, int row, int first,
                            int thread, int group) {
   constexpr int ACROSS = SWAP ? 1 : JOINED / CHUNK, EACH = JOINED / 8 / ACROSS;
@@ -272,32 +302,14 @@ KW_DEVICE void store_boxes(const float (&sums)[BLOCKS][WIDTH], unsigned char* sh
         if (sends) kernelwright::store_wait_read<STORE_BUFFERS - 1>();
         meet_for_box(group);
       }
-      unsigned char* buffer = shared + buffers + turn * BUFFER_BYTES;
-#pragma unroll
-      for (int j = c * EACH; j < (c + 1) * EACH; ++j)
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const int x = thread / 32 * 16 + thread % 32 / 4 + h * 8, y = j * 8 + thread % 4 * 2;
-          const float one = sums[i][4 * j + 2 * h], two = sums[i][4 * j + 2 * h + 1];
-          if constexpr (SWAP) {
-            const int m = work.m * BN + first + y, n = work.n * BM + row + i * 64 + x;
-            *reinterpret_cast<Element*>(buffer + swizzled(y * 128 + x * 2)) = Element(finished(one, s, ends, work.batch, m, n));
-            *reinterpret_cast<Element*>(buffer + swizzled((y + 1) * 128 + x * 2)) =
-                Element(finished(two, s, ends, work.batch, m + 1, n));
-          } else {
-            const int m = work.m * BM + row + i * 64 + x, n = work.n * BN + first + y;
-            const float f = finished(one, s, ends, work.batch, m, n), g = finished(two, s, ends, work.batch, m, n + 1);
-            *reinterpret_cast<uint32_t*>(buffer + swizzled(x * CHUNK * 2 + (y - c * CHUNK) * 2)) = packed(f, g);
-          }
-        }
+      const uint32_t buffer = shared + buffers + turn * BUFFER_BYTES;
+      const int m = SWAP ? work.m * BN + first : work.m * BM + row + i * 64;
+      const int n = SWAP ? work.n * BM + row + i * 64 : work.n * BN + first + c * CHUNK;
+      fill_box(sums[i], c * EACH, buffer, s, ends, work.batch, m, n, thread / 32, thread % 32);
       kernelwright::fence_async();
       meet_for_box(group);
       if (sends) {
-        const uint32_t from = shared_address(buffer) + warp * 16 * CHUNK * 2;
-        if constexpr (SWAP)
-          kernelwright::store_box(out, from, work.n * BM + row + i * 64, work.m * BN + first, work.batch);
-        else
-          kernelwright::store_box(out, from, work.n * BN + first + c * CHUNK, work.m * BM + row + i * 64 + warp * 16, work.batch);
+        kernelwright::store_box(out, buffer + warp * 16 * CHUNK * 2, n, m + warp * 16, work.batch);
         kernelwright::store_commit();
       }
       turn = turn + 1 == STORE_BUFFERS ? 0 : turn + 1;
@@ -376,12 +388,12 @@ KW_DEVICE void consume(const Places& at, unsigned char* shared, const CUtensorMa
       join(sums, joined, shared, at, rank, group * WARPGROUP + thread);
       // Whose sums have arrived has read its ring to the end.
       if constexpr (BOX_STORE)
-        store_boxes(joined, shared, buffers, turn, out, s, ends, work, row, first, thread, group);
+        store_boxes(joined, at.tiles, buffers, turn, out, s, ends, work, row, first, thread, group);
       else
         store_plainly(joined, s, ends, work, row, first, thread);
     } else if constexpr (BOX_STORE) {
       if constexpr (!PERSISTENT) kernelwright::meet(ALL_DONE, CONSUMERS * WARPGROUP);  // with the ring's memory
-      store_boxes(sums, shared, buffers, turn, out, s, ends, work, row, first, thread, group);
+      store_boxes(sums, at.tiles, buffers, turn, out, s, ends, work, row, first, thread, group);
     } else {
       store_plainly(sums, s, ends, work, row, first, thread);
     }

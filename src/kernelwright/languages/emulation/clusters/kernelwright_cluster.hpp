@@ -26,6 +26,7 @@
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 
 struct CUtensorMap {
   unsigned char* base;

@@ -179,6 +179,25 @@ inline void ldmatrix4_transposed(uint32_t (&to)[4], uint32_t from) { ldmatrix(to
 inline void ldmatrix2(uint32_t (&to)[2], uint32_t from) { ldmatrix(to, from, false); }
 inline void ldmatrix2_transposed(uint32_t (&to)[2], uint32_t from) { ldmatrix(to, from, true); }
 
+template <bool TRANSPOSED, int COUNT>
+inline void store_matrices(uint32_t to, const uint32_t (&x)[COUNT]) {
+  const int lane = kc::my_lane();
+  if (lane < 8 * COUNT && to % 16) kc::fail("stmatrix to an address that is not aligned to 16 bytes");
+  kc::exchange(to, [&](auto address) {
+    for (int i = 0; i < COUNT; ++i)
+      for (int e = 0; e < 2; ++e) {
+        const int row = lane / 4, column = lane % 4 * 2 + e;
+        const uint32_t place = TRANSPOSED ? address(8 * i + column) + row * 2 : address(8 * i + row) + column * 2;
+        const uint16_t bits = uint16_t(x[i] >> 16 * e);
+        std::memcpy(kc::at(kc::my_block(), place, 2), &bits, 2);
+      }
+  });
+}
+template <bool TRANSPOSED>
+inline void store_matrices4(uint32_t to, const uint32_t (&x)[4]) { store_matrices<TRANSPOSED>(to, x); }
+template <bool TRANSPOSED>
+inline void store_matrices2(uint32_t to, uint32_t x, uint32_t y) { store_matrices<TRANSPOSED, 2>(to, {x, y}); }
+
 struct Fragments {
   uint32_t a[4], b[2];
 };
