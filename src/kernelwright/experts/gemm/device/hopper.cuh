@@ -50,10 +50,10 @@ KW_DEVICE bool work_at(int index, int rank, const Sizes& s, Work& work) {
   const int tiles_m = ceil_div(s.m, TILE_M * ACROSS_M), tiles_n = ceil_div(s.n, TILE_N * ACROSS_N);
   const int tiles = tiles_m * tiles_n, x = rank % CLUSTER_M, y = rank / CLUSTER_M, blocks = ceil_div(s.k, BK);
   if constexpr (!PERSISTENT) {
-    const int across = int(blockIdx.x) / (CLUSTER * SPLITS), along = int(blockIdx.y);
+    const int across = int(blockIdx.x / (CLUSTER * SPLITS)), along = int(blockIdx.y);
     work.m = (ALONG_N ? along : across) * ACROSS_M + (SWAP ? y : x);
     work.n = (ALONG_N ? across : along) * ACROSS_N + (SWAP ? x : y);
-    work.batch = int(blockIdx.z) / PARTS, work.part = int(blockIdx.z) % PARTS;
+    work.batch = int(blockIdx.z / PARTS), work.part = int(blockIdx.z % PARTS);
     const int share = SPLITS > 1 ? work.part * SPLITS + rank : work.part;
     if constexpr (SPLITS > 1) work.m = ALONG_N ? along : across, work.n = ALONG_N ? across : along;
     work.begin = blocks * share / (SPLITS * PARTS), work.end = blocks * (share + 1) / (SPLITS * PARTS);
@@ -82,8 +82,8 @@ KW_DEVICE bool work_at(int index, int rank, const Sizes& s, Work& work) {
 }
 
 // The first piece of work of this block's cluster, and how far the next one is.
-KW_DEVICE int first_work() { return PERSISTENT ? int(blockIdx.x) / CLUSTER : 0; }
-KW_DEVICE int step_of_work() { return PERSISTENT ? int(gridDim.x) / CLUSTER : 1; }
+KW_DEVICE int first_work() { return PERSISTENT ? int(blockIdx.x / CLUSTER) : 0; }
+KW_DEVICE int step_of_work() { return PERSISTENT ? int(gridDim.x / CLUSTER) : 1; }
 
 struct Ring {
   int stage = 0;
@@ -141,6 +141,7 @@ KW_DEVICE void produce(const Places& at, const CUtensorMap* x, const CUtensorMap
   if constexpr (CLUSTER > 1) kernelwright::cluster_wait();  // all barriers are ready
   for (; more; index += step_of_work(), more = work_at(index, rank, s, work)) {
     const int row_x = (SWAP ? work.n : work.m) * BM, row_y = (SWAP ? work.m : work.n) * BN;
+#pragma unroll 1  // with more the compiler spills: the producer keeps few registers
     for (int block = work.begin; block < work.end; ++block, ring.next()) {
       kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);
       const uint32_t full = at.full + ring.stage * 8;
@@ -151,6 +152,7 @@ KW_DEVICE void produce(const Places& at, const CUtensorMap* x, const CUtensorMap
   }
   if constexpr (CLUSTER > 1) {
     // Nobody leaves while others may free its stages: every stage's last use is waited for.
+#pragma unroll 1
     for (int i = 0; i < STAGES; ++i, ring.next()) kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);
   }
 }
