@@ -62,7 +62,7 @@ def sums_of(schedule: Hopper) -> int:
 
 def chunk_of(schedule: Hopper) -> int:
     """Returns the columns of one stored box."""
-    return next(chunk for chunk in (64, 32, 16, 8) if schedule.bn // schedule.splits % chunk == 0)
+    return next((chunk for chunk in (64, 32, 16) if schedule.bn // schedule.splits % chunk == 0), 8)
 
 
 def box_rows(schedule: Hopper) -> int:

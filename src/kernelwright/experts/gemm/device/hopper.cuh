@@ -167,7 +167,8 @@ KW_DEVICE void release(const Places& at, int stage, int rank, int lane) {
   }
 }
 
-KW_DEVICE void multiply(const Places& at, Ring& ring, float (&sums)[BLOCKS][BN / 2], int count, int row, int rank, int lane) {
+KW_DEVICE void multiply(const Places& at, Ring& ring, float (&sums)[BLOCKS][BN / 2], int count, int row, int rank, int group,
+                        int lane) {
   int last = 0;
   for (int block = 0; block < count; ++block, ring.next()) {
     kernelwright::barrier_wait(at.full + ring.stage * 8, ring.phase);
@@ -185,6 +186,8 @@ KW_DEVICE void multiply(const Places& at, Ring& ring, float (&sums)[BLOCKS][BN /
     }
     last = ring.stage;
   }
+  // The other warpgroup's products queue up behind these, before they are finished.
+  if constexpr (PINGPONG) kernelwright::barrier_arrive(at.order + (1 - group) * 8);
   kernelwright::wgmma_wait<0>();
   release(at, last, rank, lane);
 }
@@ -373,9 +376,8 @@ KW_DEVICE void consume(const Places& at, unsigned char* shared, const CUtensorMa
   for (; work_at(index, rank, s, work); index += (PINGPONG ? 2 : 1) * step, ++done) {
     // In turn: a warpgroup multiplies while the other stores.
     if constexpr (PINGPONG) kernelwright::barrier_wait(at.order + group * 8, (done + 1 + group) & 1);
-    multiply(at, ring, sums, work.end - work.begin, row, rank, lane);
+    multiply(at, ring, sums, work.end - work.begin, row, rank, group, lane);
     if constexpr (PINGPONG) {
-      kernelwright::barrier_arrive(at.order + (1 - group) * 8);
       Work between;
       if (work_at(index + step, rank, s, between)) ring.skip(between.end - between.begin);
     }
