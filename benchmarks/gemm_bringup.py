@@ -8,7 +8,8 @@ First every kind of kernel on small shapes (is it right?), then shapes of every 
 ranks first (is it fast?). What fails or hangs is named, its worker replaced, and the rest goes on. Prints one line for
 each shape and a table at the end; writes bringup.json and log.txt to FOLDER after every shape. `--variants` takes one
 schedule for each shape and what differs from it in one thing (gemm_variants.py); its table has how much faster each of
-them is than that one, and its points fit the model too (gemm_fit.py). Packages that are missing on the device are taken from .carry/ (`pip install --no-deps --target .carry pyelftools`).
+them is than that one, and its points fit the model too (gemm_fit.py). Packages that are missing on the device are taken
+from .carry/ (`pip install --no-deps --target .carry pyelftools`).
 Exit status: how many points failed.
 """
 

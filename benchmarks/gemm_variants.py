@@ -75,16 +75,17 @@ def _fitting(schedule: Schedule, product: Product) -> Schedule:
 
 
 def _differing(base: Schedule, product: Product) -> list[tuple[str, Schedule]]:
+    found: list[tuple[str, Schedule]] = []
     if isinstance(base, Dot):
-        wide = [(f"{c} columns", replace(base, columns=c)) for c in (2, 4)]
-        return [
-            *wide,
-            ("no shared k", replace(base, warps_k=1)),
-            ("more shared k", replace(base, warps_k=4, columns=2)),
-        ]
+        found += [(f"{c} columns", replace(base, columns=c)) for c in (2, 4)]
+        found += [("no shared k", replace(base, warps_k=1)), ("more shared k", replace(base, warps_k=4, columns=2))]
     if isinstance(base, Direct):
-        shares = [(f"splits {n}", replace(base, splits=n)) for n in (1, 2, 4, 8) if n != base.splits]
-        return [*shares, ("8 warps", replace(base, warps=8)), ("bn 64", replace(base, bn=64))]
+        found += [(f"splits {n}", replace(base, splits=n)) for n in (1, 2, 4, 8) if n != base.splits]
+        found += [("8 warps", replace(base, warps=8)), ("bn 64", replace(base, bn=64))]
+    return found if not isinstance(base, Hopper) else list(_of_hopper(base, product))
+
+
+def _of_hopper(base: Hopper, product: Product) -> list[tuple[str, Hopper]]:
     plain = replace(base, cluster_m=1, cluster_n=1, splits=1, pingpong=False, persistent=False)
     shapes = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
     clusters = [

@@ -196,7 +196,7 @@ def _joining_us(schedule: Schedule, product: Product, rates: Rates) -> float:
     if isinstance(schedule, Direct):
         return total
     if schedule.splits > 1:
-        moved = rows * columns * 4 * (2 if isinstance(schedule, Hopper) else 3)
+        moved = 4.0 * rows * columns * (2 if isinstance(schedule, Hopper) else 3)
         total += rates.cluster_us + rates.joining_us + moved / rates.shared_bytes
     elif isinstance(schedule, Hopper) and schedule.cluster_m * schedule.cluster_n > 1:
         total += rates.cluster_us
