@@ -51,6 +51,8 @@ DIRECT: list[tuple[Product, Schedule]] = [
 DOT: list[tuple[Product, Schedule]] = [
     (Product(m=3, n=50, k=777), Dot(rows=3, columns=4, warps=2, splits=2)),
     (Product(m=5, n=72, k=520, layout="kn"), Dot(rows=4, columns=32, warps=2)),
+    (Product(m=3, n=70, k=523, layout="kn"), Dot(rows=2, columns=32, warps=2, splits=2)),
+    (Product(m=3, n=51, k=520), Dot(rows=3, columns=4, warps=2)),
 ]
 WAIT, FREE = "kernelwright::wgmma_wait<0>();", "  release(at, last, rank, lane);"
 LEAVE = "for (int i = 0; i < STAGES; ++i, ring.next()) kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);"
