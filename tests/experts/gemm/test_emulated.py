@@ -25,7 +25,10 @@ HOPPER: list[tuple[Product, Schedule]] = [
     (NK, Hopper(bm=128, bn=96, stages=2, persistent=False)),
     (SMALL, Hopper(bm=64, bn=48, stages=2, consumers=1, cluster_m=2, persistent=False)),
     (NK, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, cluster_n=2, persistent=False)),
-    (Product(m=70, n=64, k=136, batch=2), Hopper(bm=64, bn=64, stages=2, consumers=1, parts=2, persistent=False, box_store=False)),
+    (
+        Product(m=70, n=64, k=136, batch=2),
+        Hopper(bm=64, bn=64, stages=2, consumers=1, parts=2, persistent=False, box_store=False),
+    ),
 ]
 TAILS: list[tuple[Product, Schedule]] = [
     (Product(m=330, n=184, k=136), Hopper(bm=64, bn=64, consumers=1, stages=2, tail=2, cluster_m=2)),
@@ -55,7 +58,10 @@ DOT: list[tuple[Product, Schedule]] = [
     (Product(m=3, n=51, k=520), Dot(rows=3, columns=4, warps=2)),
 ]
 WAIT, FREE = "kernelwright::wgmma_wait<0>();", "  release(at, last, rank, lane);"
-LEAVE = "for (int i = 0; i < STAGES; ++i, ring.next()) kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);"
+LEAVE = (
+    "for (int i = 0; i < STAGES; ++i, ring.next()) "
+    "kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);"
+)
 BUGS = {
     "a stage is freed while it is multiplied": (f"    {FREE}\n    }}", "release(at, ring.stage, rank, lane);\n    }"),
     "a stage is never freed": (f"{WAIT}\n{FREE}", WAIT),
