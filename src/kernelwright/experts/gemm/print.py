@@ -218,9 +218,9 @@ def _kernels(product: Product, schedule: Schedule) -> str:
 
 
 def _cluster(schedule: Schedule) -> str:
-    """Said to the compiler, a meeting of the cluster does not ask whether there is one."""
+    """Said to the compiler, a meeting of the cluster does not ask whether there is one; above 8 the launch says it."""
     each = schedule.splits * (schedule.cluster_m * schedule.cluster_n if isinstance(schedule, Hopper) else 1)
-    return f"__cluster_dims__({each}, 1, 1) " if each > 1 else ""
+    return f"__cluster_dims__({each}, 1, 1) " if 1 < each <= rules.MOST_CLUSTER else ""
 
 
 def _parts(schedule: Schedule) -> int:

@@ -126,6 +126,15 @@ class Grid:
     """Blocks of the grid."""
 
 
+def reached(cluster: int, multiprocessors: int = MULTIPROCESSORS) -> int:
+    """Returns the multiprocessors that clusters of so many blocks can be counted on to use at once.
+
+    Clusters lie in one group of multiprocessors (16 or 18 of them): larger ones leave some over, and one that has to
+    wait for another doubles the time.
+    """
+    return multiprocessors if cluster <= 2 else multiprocessors - multiprocessors // 16
+
+
 def grid_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPROCESSORS) -> Grid:
     """Returns the grid of a possible schedule."""
     rows, columns = tile_of(schedule, product)
@@ -136,10 +145,7 @@ def grid_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPR
     cluster = schedule.cluster_m * schedule.cluster_n
     works = product.batch * prod(_groups(schedule, product)) * schedule.parts
     each = cluster * schedule.splits
-    # Clusters lie in one group of multiprocessors (16 or 18 of them): larger ones leave some over, and a persistent
-    # cluster that has to wait for another one doubles the time.
-    whole = multiprocessors if each <= 2 else multiprocessors - multiprocessors // 16
-    room = max(1, whole * blocks_per_multiprocessor(schedule, product) // each)
+    room = max(1, reached(each, multiprocessors) * blocks_per_multiprocessor(schedule, product) // each)
     return Grid(tiles=tiles, works=works, blocks=each * (min(works, room) if schedule.persistent else works))
 
 
