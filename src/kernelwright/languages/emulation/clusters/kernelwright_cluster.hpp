@@ -87,6 +87,7 @@ static std::deque<Action> actions;
 static std::vector<Action*> landing;  // loads under way
 static int now_running, block_threads, cluster_blocks, met;
 static uint32_t cluster_turn, shared_bytes, random_word;
+static bool last_first;
 static uint3 cluster_first;
 static void* scheduler_stack;
 static std::string failure;
@@ -308,8 +309,10 @@ inline void run_cluster() {
   prepare_cluster();
   const int all = int(threads.size());
   std::vector<int> order(all);
-  for (int i = 0; i < all; ++i) order[i] = i;
-  for (;;) {
+  for (int i = 0; i < all; ++i) order[i] = last_first ? all - 1 - i : i;  // nobody may count on who begins
+  // At random, one warpgroup is slow: it goes on when nobody else can, so that the others run as far ahead as they may.
+  const int slow = copy_mode == kRandom ? int(random_number() % uint32_t(all / 128 + 1)) : -1;
+  for (bool held = true;;) {
     bool moved = false;
     int alive = 0;
     for (int i = all - 1; i > 0 && random_word % 3; --i) std::swap(order[i], order[random_number() % uint32_t(i + 1)]);
@@ -317,6 +320,7 @@ inline void run_cluster() {
       Thread& thread = threads[i];
       if (thread.done) continue;
       ++alive;
+      if (held && i / 128 == slow) continue;
       if (thread.ready && !thread.ready(thread.argument)) continue;
       place(i);
       kernelwright_emulation::kwe_switch(&scheduler_stack, thread.stack);
@@ -325,6 +329,11 @@ inline void run_cluster() {
       if (copy_mode == kRandom && random_number() % 16 == 0) land_one();
     }
     if (!alive) break;
+    if (!moved && held && slow >= 0) {
+      held = false;
+      continue;
+    }
+    held = true;
     if (!moved && !land_one()) {
       place(order[0]);
       failure = "stuck: every thread waits (block " + std::to_string(blockIdx.x) + ")";
@@ -350,6 +359,7 @@ inline std::string launch(dim3 grid, unsigned block, unsigned cluster, unsigned 
   gridDim = grid, blockDim = dim3(block);
   block_threads = int(block), cluster_blocks = int(cluster), shared_bytes = shared;
   random_word = 0x9e3779b9u * (seed + 1) | 1;
+  last_first = seed % 2;
   copy_mode = Mode(seed % 3), product_mode = seed % 3 == 0 ? kLate : seed % 3 == 1 ? kEarly : kRandom;
   if (grid.x % cluster) return "a grid that its cluster does not divide";
   const unsigned across = grid.x / cluster, clusters = across * grid.y * grid.z;
