@@ -65,7 +65,7 @@ LEAVE = (
 BUGS = {
     "a stage is freed while it is multiplied": (f"    {FREE}\n    }}", "release(at, ring.stage, rank, lane);\n    }"),
     "a stage is never freed": (f"{WAIT}\n{FREE}", WAIT),
-    "nobody waits for a free stage": ("kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);", ""),
+    "nobody waits for a free stage": ("kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);", ";"),
     "nobody waits for the tile": ("kernelwright::barrier_wait(at.full + ring.stage * 8, ring.phase);", ""),
     "sums are stored before they are finished": (WAIT, "kernelwright::wgmma_wait<1>();"),
     "the bytes of a stage are miscounted": (
