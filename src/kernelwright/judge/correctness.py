@@ -57,6 +57,7 @@ from kernelwright.judge.magnitudes import (
     odd_kinds,
     smallest_of,
 )
+from kernelwright.judge.parts import Runs
 from kernelwright.judge.truth import arithmetic_roundoff
 from kernelwright.types import Problem, ToleranceRule
 
@@ -139,6 +140,7 @@ class FloatBound:
         jittered: bool = False,
     ) -> None:
         self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
+        self.runs: Runs | None = None
         self.truth = truth.reshape(-1).double()
         own64 = own.reshape(-1).double()
         self._kinds, self._own_kinds, self._odd = odd_kinds(self.truth.to(own.dtype), own64)
@@ -188,8 +190,8 @@ class FloatBound:
         return self.table[self._index.long()]
 
     def check(self, output: torch.Tensor) -> Finding:
-        """Compares a candidate's output with the truth."""
-        given = output.reshape(-1)
+        """Compares a candidate's output with the truth, or the runs of it that the truth holds."""
+        given = self.runs.of(output) if self.runs else output.reshape(-1)
         if not given.numel():
             return Finding(True, "accuracy", 0.0, "")
         parts = [self._part(given, slice(at, at + CHUNK)) for at in range(0, len(given), CHUNK)]
@@ -363,6 +365,7 @@ class FloatBound:
         self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf, *, doubtful: bool = False
     ) -> Finding:
         place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
+        place = f"element {self.runs.place(at)}" if self.runs else place
         text = f"{self.name}[{place}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
         return Finding(False, check, ratio, text, doubtful)
 
@@ -386,6 +389,7 @@ class ExactBound:
         places: int = 0,
     ) -> None:
         self.name, self.shape = name, tuple(own.shape)
+        self.runs: Runs | None = None
         self._truth, self._own = truth.reshape(-1), own.reshape(-1)
         self._open = torch.zeros(self._truth.shape, dtype=torch.bool)
         self._ties_open, self._places = ties_open, places
@@ -399,8 +403,8 @@ class ExactBound:
         return self._truth.numel() * 17
 
     def check(self, output: torch.Tensor) -> Finding:
-        """Compares a candidate's output with the truth, element for element."""
-        given = output.reshape(-1)
+        """Compares a candidate's output with the truth, element for element, or the runs of it that the truth holds."""
+        given = self.runs.of(output) if self.runs else output.reshape(-1)
         wrong = (given != self._truth) & (given != self._own) & ~self._open
         if self._open.any():
             # What ties leave open is a place: it must be one that there is.
@@ -409,7 +413,8 @@ class ExactBound:
         if not bool(wrong.any()):
             return Finding(True, "accuracy", 0.0, "")
         at = int(wrong.nonzero()[0])
-        text = f"{self.name}[{at}] is {given[at].item()}, truth {self._truth[at].item()}"
+        place = self.runs.place(at) if self.runs else at
+        text = f"{self.name}[{place}] is {given[at].item()}, truth {self._truth[at].item()}"
         text += f"; {int(wrong.sum())} elements differ"
         return Finding(False, "accuracy", math.inf, text, doubtful=self._ties_open)
 

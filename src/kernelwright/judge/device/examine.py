@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import torch
 
+from kernelwright import environment
 from kernelwright.axes import sizes_of
 from kernelwright.judge import integrity
 from kernelwright.judge.artifacts import read_artifact
@@ -130,7 +131,7 @@ class _Examination:
         self.workspaces = DeviceWorkspaces(candidate.plan.workspaces, session.device, self.axes)
         self._loaded, self._plans = loaded, dict[int, BoundPlan]()
         self._notes: tuple[str, ...] = ()
-        self.conditions = Conditions(0 if session.device.type == "cuda" else None)
+        self.conditions = Conditions(environment.device_ordinal() if session.device.type == "cuda" else None)
 
     def plan(self, slot: int) -> BoundPlan:
         """Returns the plan with a slot's addresses; made at first use."""
@@ -162,6 +163,12 @@ class _Examination:
             self._check_shape(shape)
         self._note_correctness()
         self._check_memory()
+        waited_s = self.session.turns.waited_s
+        with self.session.turns.taken("alone"):
+            self.deadline += self.session.turns.waited_s - waited_s
+            return self._time()
+
+    def _time(self) -> Failure | Judgement:
         contender = CandidateContender(self.executor, self.plan, self.slots.count, self.policy.call_deadline_s)
         self._hide()
         contender.settle()
@@ -460,7 +467,7 @@ class _Examination:
 
 def measure_baselines(session: DeviceSession, policy: Policy) -> tuple[Measurement, ...]:
     """Returns the baselines' times, without a candidate."""
-    conditions = Conditions(0 if session.device.type == "cuda" else None)
+    conditions = Conditions(environment.device_ordinal() if session.device.type == "cuda" else None)
     stage = rounds.Stage(
         executor=session.executor,
         order=session.order,
