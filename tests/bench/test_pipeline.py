@@ -14,6 +14,7 @@ import pytest
 from tests.bench.test_bench import clone
 from tests.search.fake_judge import CAPTURE, TARGET, FakeJudge, FakeParts
 
+from kernelwright import capture
 from kernelwright.bench import page, pipeline, quick, rows, running, tasks
 from kernelwright.bench.rows import Row
 from kernelwright.types import TensorSpec, replace
@@ -157,7 +158,7 @@ def test_small_copies_are_checked_and_the_task_itself_is_traced(
         calls.append((form, Path(source).read_text()))
         return SimpleNamespace()
 
-    monkeypatch.setattr(running.capture, "load", load)
+    monkeypatch.setattr(capture, "load", load)
     source, _, evaluation, cap = running.usable(task, tmp_path / "home", running.Settings(device="cuda"))
     assert (source, evaluation, cap) == (task.path, False, 0)
     assert [form for form, _ in calls] == ["checked", "outlined"]

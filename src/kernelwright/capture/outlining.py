@@ -17,9 +17,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from kernelwright.capture import checks, costs, tracing
 from kernelwright.capture.completing import argument_names, input_specs, parameter_specs, state_names
 from kernelwright.errors import SourceError
-from kernelwright.graph import Capture
+from kernelwright.graph import Capture, Graph, Ref
 from kernelwright.process import Emit
-from kernelwright.reference_program import Reference, load_problem, state_of
+from kernelwright.reference_program import DTYPES, Reference, load_problem, state_of
 from kernelwright.types import Problem, replace
 
 
@@ -48,24 +48,31 @@ def outline(problem: Problem, emit: Emit) -> Capture:
             problem = replace(problem, inputs=problem.inputs or input_specs(drawn, shown))
             problem = replace(problem, parameters=parameter_specs(module, problem.inputs))
             arguments = reference.make_inputs(checks.SEEDS[0])
-            with torch.no_grad():
-                problem = replace(problem, outputs=checks.output_specs(reference.call(module, arguments)))
             given = reference.arguments_with(arguments)
+        graph, reason = None, ""
         try:
-            graph, reason = (
-                tracing.trace(
-                    module,
-                    given,
-                    inputs=[spec.name for spec in problem.inputs],
-                    state=state_names(module, problem.parameters),
-                ),
-                "",
+            graph = tracing.trace(
+                module,
+                given,
+                inputs=[spec.name for spec in problem.inputs],
+                state=state_names(module, problem.parameters),
             )
+            made = _results(problem, graph)
         except tracing.Untraceable as error:
-            graph, reason = None, str(error)
+            reason = str(error)
+            with mode, torch.no_grad(), tracing.whole_recurrences():
+                made = reference.call(module, arguments)
+        problem = replace(problem, outputs=checks.output_specs(made))
     flops = costs.count_flops(problem, graph) if graph else None
     problem = replace(problem, flops=flops, min_bytes=costs.least_bytes(problem, graph))
     return Capture(problem=problem, graph=graph, reason=reason)
+
+
+def _results(problem: Problem, graph: Graph) -> tuple[torch.Tensor, ...]:
+    """Returns tensors of the forms of a graph's outputs, without memory."""
+    forms = {Ref(name=s.name): (s.shape, s.dtype) for s in problem.inputs + problem.parameters}
+    forms |= {Ref(name=n.name, index=i): (r.shape, r.dtype) for n in graph.nodes for i, r in enumerate(n.results) if r}
+    return tuple(torch.empty(s, dtype=DTYPES[d], device="meta") for s, d in map(forms.__getitem__, graph.outputs))
 
 
 def _module(reference: Reference, mode: FakeTensorMode) -> torch.nn.Module:
