@@ -125,8 +125,8 @@ def page(lines: list[Line], command: str) -> str:
     parts = [
         "# KernelBench tasks with a GPU candidate", "", f"    {command}", "",
         f"{len(good)} of {len(lines)} tasks have a GPU candidate at their published sizes (nothing ran on a GPU). "
-        f"CPU seconds of one task: median {statistics.median(total):.1f}, most {max(total):.1f}; {len(slow)} need more than "
-        f"{MOST_S:.0f}.", "",
+        f"CPU seconds of one task: median {statistics.median(total):.1f}, most {max(total):.1f}; {len(slow)} need more "
+        f"than {MOST_S:.0f}.", "",
         "| task | taken as | operators | steps | templates | trace | emit | build | why not |",
         "|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Stages overlap and stay within their bounds; devices have room; what was killed goes on; rows say what they are of."""
+"""Stages overlap within their bounds; devices have room; what was killed goes on; rows say what they are of."""
 
 from __future__ import annotations
 

@@ -124,9 +124,10 @@ def _export(module: torch.nn.Module, arguments: Sequence[object]) -> torch.expor
 
 
 @functools.cache
-def _recurrences() -> torch.library.Library:
+def _recurrences() -> Any:
     """Makes operators of our own that stand for whole recurrent networks: PyTorch's are taken apart step by step."""
-    library = torch.library.Library("kernelwright", "FRAGMENT")
+    made: Any = torch.library
+    library = made.Library("kernelwright", "FRAGMENT")
     rest = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
     rest += ", bool batch_first"
 
@@ -139,7 +140,7 @@ def _recurrences() -> torch.library.Library:
 
     for name, states, count in (("lstm", "Tensor[]", 3), ("gru", "Tensor", 2)):
         library.define(f"{name}_input(Tensor input, {states} hx, {rest}) -> ({', '.join(['Tensor'] * count)})")
-        torch.library.register_fake(f"kernelwright::{name}_input", forms, lib=library)
+        made.register_fake(f"kernelwright::{name}_input", forms, lib=library)
     return library
 
 

@@ -57,7 +57,7 @@ from kernelwright.judge.magnitudes import (
     odd_kinds,
     smallest_of,
 )
-from kernelwright.judge.parts import Runs
+from kernelwright.judge.parts import InParts
 from kernelwright.judge.truth import arithmetic_roundoff
 from kernelwright.types import Problem, ToleranceRule
 
@@ -119,7 +119,7 @@ class _Part:
     squares: torch.Tensor | None = None
 
 
-class FloatBound:
+class FloatBound(InParts):
     """What is allowed for one floating output on one draw.
 
     Everything that is allowed depends on an element's binade alone, so that a bound is the truth, an
@@ -140,7 +140,6 @@ class FloatBound:
         jittered: bool = False,
     ) -> None:
         self.name, self.shape, self.dtype = name, tuple(own.shape), own.dtype
-        self.runs: Runs | None = None
         self.truth = truth.reshape(-1).double()
         own64 = own.reshape(-1).double()
         self._kinds, self._own_kinds, self._odd = odd_kinds(self.truth.to(own.dtype), own64)
@@ -190,8 +189,8 @@ class FloatBound:
         return self.table[self._index.long()]
 
     def check(self, output: torch.Tensor) -> Finding:
-        """Compares a candidate's output with the truth, or the runs of it that the truth holds."""
-        given = self.runs.of(output) if self.runs else output.reshape(-1)
+        """Compares a candidate's output, or the runs of it that are compared, with the truth."""
+        given = self.compared(output)
         if not given.numel():
             return Finding(True, "accuracy", 0.0, "")
         parts = [self._part(given, slice(at, at + CHUNK)) for at in range(0, len(given), CHUNK)]
@@ -364,13 +363,13 @@ class FloatBound:
     def _fault(
         self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf, *, doubtful: bool = False
     ) -> Finding:
-        place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
-        place = f"element {self.runs.place(at)}" if self.runs else place
+        where = torch.unravel_index(torch.tensor(at), self.shape) if self.shape else ()
+        place = f"element {self.place(at)}" if self.runs else ",".join(str(int(i)) for i in where)
         text = f"{self.name}[{place}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
         return Finding(False, check, ratio, text, doubtful)
 
 
-class ExactBound:
+class ExactBound(InParts):
     """What is allowed for one integer or boolean output on one draw: the truth, or what the reference gives.
 
     Elements whose truth changes when the inputs move by one rounding are left out where rounding
@@ -389,7 +388,6 @@ class ExactBound:
         places: int = 0,
     ) -> None:
         self.name, self.shape = name, tuple(own.shape)
-        self.runs: Runs | None = None
         self._truth, self._own = truth.reshape(-1), own.reshape(-1)
         self._open = torch.zeros(self._truth.shape, dtype=torch.bool)
         self._ties_open, self._places = ties_open, places
@@ -404,7 +402,7 @@ class ExactBound:
 
     def check(self, output: torch.Tensor) -> Finding:
         """Compares a candidate's output with the truth, element for element, or the runs of it that the truth holds."""
-        given = self.runs.of(output) if self.runs else output.reshape(-1)
+        given = self.compared(output)
         wrong = (given != self._truth) & (given != self._own) & ~self._open
         if self._open.any():
             # What ties leave open is a place: it must be one that there is.
@@ -413,8 +411,7 @@ class ExactBound:
         if not bool(wrong.any()):
             return Finding(True, "accuracy", 0.0, "")
         at = int(wrong.nonzero()[0])
-        place = self.runs.place(at) if self.runs else at
-        text = f"{self.name}[{place}] is {given[at].item()}, truth {self._truth[at].item()}"
+        text = f"{self.name}[{self.place(at)}] is {given[at].item()}, truth {self._truth[at].item()}"
         text += f"; {int(wrong.sum())} elements differ"
         return Finding(False, "accuracy", math.inf, text, doubtful=self._ties_open)
 

@@ -33,7 +33,7 @@ from kernelwright.judge.inputs import (
     observed,
     within_seen,
 )
-from kernelwright.judge.parts import LARGE_ELEMENTS, Runs, picked, runs_of
+from kernelwright.judge.parts import LARGE_ELEMENTS, Runs, in_parts, picked, runs_of
 from kernelwright.judge.sensitivity import Sensitivity
 from kernelwright.judge.slots import bytes_of
 from kernelwright.judge.structured import STRUCTURED, Structure
@@ -52,6 +52,8 @@ SEEN_DRAWS = 4
 NOT_FINITE = "the reference itself is not finite there"
 
 Tensors = tuple[torch.Tensor, ...]
+Inputs = Sequence[torch.Tensor]
+Parts = Sequence[Runs | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +124,6 @@ def moved(bounds: Sequence[Bound], device: torch.device) -> tuple[Bound, ...]:
     return tuple(bounds)
 
 
-def in_parts(bounds: tuple[Bound, ...], runs: Sequence[Runs | None]) -> tuple[Bound, ...]:
-    """Returns the bounds, which now know what part of each output they are of."""
-    for bound, some in zip(bounds, runs, strict=False):
-        bound.runs = some
-    return bounds
-
-
 class AnyDraws(Generic[D]):
     """All draws of one problem, at the sizes that it has.
 
@@ -161,8 +156,8 @@ class AnyDraws(Generic[D]):
             module = self.reference.make_module(self.seed("state"))
         self.initial = [t.to(device, copy=True) for _, t in state_of(module)]
         self._check_contract()
-        large = sum(math.prod(spec.shape) for spec in problem.inputs) > LARGE_ELEMENTS
-        seen = [self.make_inputs(self.seed("seen", i)) for i in range(2 if large else SEEN_DRAWS)]
+        many = 2 if sum(math.prod(spec.shape) for spec in problem.inputs) > LARGE_ELEMENTS else SEEN_DRAWS
+        seen = [self.make_inputs(self.seed("seen", i)) for i in range(many)]
         self.structures = self._observed(seen)
         self.facts = known or self._facts(seen)
         self.fan_in = self.facts.fan_in
@@ -387,29 +382,18 @@ class AnyDraws(Generic[D]):
 
     def _runs(self, *what: object) -> tuple[Runs | None, ...]:
         """Returns which runs of each output are compared, None for all of it."""
-        counts = [math.prod(spec.shape) for spec in self.problem.outputs]
-        return tuple(
-            runs_of(count, self.seed("runs", index, *what)) if self._device and count > LARGE_ELEMENTS else None
-            for index, count in enumerate(counts)
-        )
+        counts = [math.prod(spec.shape) if self._device else 0 for spec in self.problem.outputs]
+        seeds = [self.seed("runs", index, *what) for index in range(len(counts))]
+        return tuple(runs_of(n, seed) if n > LARGE_ELEMENTS else None for n, seed in zip(counts, seeds, strict=True))
 
-    def _answers(
-        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], runs: Sequence[Runs | None]
-    ) -> tuple[Tensors, Tensors]:
+    def _answers(self, inputs: Inputs, parameters: Inputs, runs: Parts) -> tuple[Tensors, Tensors]:
         """Returns the truth, and the reference's own outputs; what is not compared is given back at once."""
         inputs, parameters = self._there(inputs), self._there(parameters)
         with self.within():
             exact = picked(self.truth.exact(inputs, parameters), runs)
             return exact, picked(self.truth.own(inputs, parameters), runs)
 
-    def _bounds(
-        self,
-        inputs: Sequence[torch.Tensor],
-        parameters: Sequence[torch.Tensor],
-        exact: Sequence[torch.Tensor],
-        own: Sequence[torch.Tensor],
-        runs: Sequence[Runs | None],
-    ) -> tuple[Bound, ...]:
+    def _bounds(self, inputs: Inputs, parameters: Inputs, exact: Inputs, own: Inputs, runs: Parts) -> tuple[Bound, ...]:
         """Returns bounds from the truth for inputs that each moved by one rounding, a few times."""
         inputs, parameters = self._there(inputs), self._there(parameters)
         finer: list[Tensors] = []
@@ -434,7 +418,7 @@ class AnyDraws(Generic[D]):
     def _rounding(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> float:
         return max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
 
-    def bounds_of(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
+    def bounds_of(self, inputs: Inputs, parameters: Inputs) -> tuple[Bound, ...]:
         """Returns the bounds for any contents."""
         self._looks += 1
         runs = self._runs(self._looks)
@@ -462,9 +446,7 @@ class AnyDraws(Generic[D]):
             return found, False
         return [bound.check(output) for bound, output in zip(better, outputs, strict=True)], True
 
-    def other_bounds(
-        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]
-    ) -> tuple[Bound, ...] | None:
+    def other_bounds(self, inputs: Inputs, parameters: Inputs) -> tuple[Bound, ...] | None:
         """Returns bounds from the reference as the CPU computes it; None where all bounds are from there.
 
         One operator is several algorithms: on a GPU a sum of squares that overflows may give NaN where the CPU gives
@@ -482,13 +464,7 @@ class AnyDraws(Generic[D]):
             made = bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in)
         return moved(made, self._device)
 
-    def closer_bounds(
-        self,
-        inputs: Sequence[torch.Tensor],
-        parameters: Sequence[torch.Tensor],
-        *,
-        runs: Sequence[Runs | None] | None = None,
-    ) -> tuple[Bound, ...]:
+    def closer_bounds(self, inputs: Inputs, parameters: Inputs, *, runs: Parts | None = None) -> tuple[Bound, ...]:
         """Returns bounds for any contents from many more moved inputs, which settle what is doubtful."""
         inputs, parameters = self._there(inputs), self._there(parameters)
         runs = runs if runs is not None else self._runs("closer")

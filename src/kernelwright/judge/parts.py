@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -43,3 +44,27 @@ def runs_of(count: int, seed: int, *, length: int = RUN_ELEMENTS, runs: int = RU
 def picked(tensors: Sequence[torch.Tensor], runs: Sequence[Runs | None]) -> tuple[torch.Tensor, ...]:
     """Returns of each tensor its runs, all of it where there are none."""
     return tuple(t if r is None else r.of(t) for t, r in zip(tensors, runs, strict=True))
+
+
+class InParts:
+    """What is compared with an output, or with runs of it."""
+
+    runs: Runs | None = None
+
+    def compared(self, output: torch.Tensor) -> torch.Tensor:
+        """Returns the elements of an output that are compared."""
+        return self.runs.of(output) if self.runs else output.reshape(-1)
+
+    def place(self, at: int) -> int:
+        """Returns where in the output the element at a place of `compared` lies."""
+        return self.runs.place(at) if self.runs else at
+
+
+B = TypeVar("B", bound=InParts)
+
+
+def in_parts(bounds: tuple[B, ...], runs: Sequence[Runs | None]) -> tuple[B, ...]:
+    """Returns the bounds, which now know what part of each output they are of."""
+    for bound, some in zip(bounds, runs, strict=False):
+        bound.runs = some
+    return bounds

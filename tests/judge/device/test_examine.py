@@ -436,5 +436,6 @@ def test_of_a_large_output_runs_are_compared_and_its_ends_always(
         outcome = examine(session, candidate, artifact_for(candidate, tmp_path), QUICK)
         assert isinstance(outcome, Judgement)
         assert outcome.verdict.passed is passed, outcome.verdict
+    assert isinstance(outcome, Judgement)
     fault = next(check for check in outcome.verdict.checks if not check.passed)
     assert f"element {32 * 128 - 3}" in fault.evidence

@@ -133,6 +133,27 @@ def names(node: Node, argument: str) -> list[str]:
     return [item.name for item in given if isinstance(item, Ref)]
 
 
+def weights_in_registers(weights: str, bias: str) -> str:
+    """Returns the statements that find a thread's place and take its weights."""
+    return f"""\
+    __shared__ alignas(16) float state[2][AT_ONCE * HIDDEN];
+    __shared__ float sums[AT_ONCE][ROWS];
+    constexpr int GROUPS = (BATCH + AT_ONCE - 1) / AT_ONCE;
+    const int rank = int(blockIdx.x) % KW_CLUSTER, group = int(blockIdx.x) / KW_CLUSTER;
+    const int first = group % GROUPS * AT_ONCE, way = group / GROUPS, thread = int(threadIdx.x);
+    const int row = thread / PARTS < ROWS ? thread / PARTS : ROWS - 1, part = thread % PARTS;
+    const int gate = row / UNITS, unit = rank * UNITS + row % UNITS;
+    const float* weight = {weights} + (gate * HIDDEN + unit) * HIDDEN;
+    const float bias = {bias};
+    float held[OWN];
+#pragma unroll
+    for (int j = 0; j < OWN / 4; ++j) {{
+        const auto some = kw::load<4>(weight + (j * PARTS + part) * 4);
+#pragma unroll
+        for (int v = 0; v < 4; ++v) held[4 * j + v] = some[v];
+    }}"""
+
+
 def kernel_body(problem: Problem, graph: Graph, index: str) -> str:
     """Returns the kernel's statements."""
     (node,) = graph.nodes
@@ -154,25 +175,10 @@ def kernel_body(problem: Problem, graph: Graph, index: str) -> str:
     )
     cell = f"mine ? {states[1]}[at] : 0.0f" if lstm else "0.0f"
     return f"""\
-    __shared__ alignas(16) float state[2][AT_ONCE * HIDDEN];
-    __shared__ float sums[AT_ONCE][ROWS];
-    constexpr int GROUPS = (BATCH + AT_ONCE - 1) / AT_ONCE;
-    const int rank = int(blockIdx.x) % KW_CLUSTER, group = int(blockIdx.x) / KW_CLUSTER;
-    const int first = group % GROUPS * AT_ONCE, way = group / GROUPS, thread = int(threadIdx.x);
-    const int row = thread / PARTS < ROWS ? thread / PARTS : ROWS - 1, part = thread % PARTS;
-    const int gate = row / UNITS, unit = rank * UNITS + row % UNITS;
-    const float* weight = {chosen("weights")} + (gate * HIDDEN + unit) * HIDDEN;
-    const float bias = {bias};
-    float held[OWN];
-#pragma unroll
-    for (int j = 0; j < OWN / 4; ++j) {{
-        const auto some = kw::load<4>(weight + (j * PARTS + part) * 4);
-#pragma unroll
-        for (int v = 0; v < 4; ++v) held[4 * j + v] = some[v];
-    }}
+{weights_in_registers(chosen("weights"), bias)}
     const {index} before = {index}(LAYER * WAYS + way) * BATCH;
     for (int i = thread; i < AT_ONCE * HIDDEN; i += THREADS)
-        state[0][i] = first + i / HIDDEN < BATCH ? {states[0]}[(before + first + i / HIDDEN) * HIDDEN + i % HIDDEN] : 0.0f;
+        state[0][i] = first + i / HIDDEN < BATCH ? {states[0]}[(before + first) * HIDDEN + i] : 0.0f;
     const {index} n = first + thread / UNITS, own = rank * UNITS + thread % UNITS;
     const bool mine = thread < AT_ONCE * UNITS && n < BATCH;
     const {index} at = (before + n) * HIDDEN + own;
