@@ -190,8 +190,7 @@ class FloatBound(InParts):
 
     def check(self, output: torch.Tensor) -> Finding:
         """Compares a candidate's output, or the runs of it that are compared, with the truth."""
-        given = self.compared(output)
-        if not given.numel():
+        if not (given := self.compared(output)).numel():
             return Finding(True, "accuracy", 0.0, "")
         parts = [self._part(given, slice(at, at + CHUNK)) for at in range(0, len(given), CHUNK)]
         if differing := sum(part.differing for part in parts):
@@ -363,8 +362,8 @@ class FloatBound(InParts):
     def _fault(
         self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf, *, doubtful: bool = False
     ) -> Finding:
-        where = torch.unravel_index(torch.tensor(at), self.shape) if self.shape else ()
-        place = f"element {self.place(at)}" if self.runs else ",".join(str(int(i)) for i in where)
+        where = torch.unravel_index(torch.tensor(at), self.shape) if self.shape and not self.runs else ()
+        place = ",".join(str(int(i)) for i in where) or (f"element {self.place(at)}" if self.runs else "")
         text = f"{self.name}[{place}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
         return Finding(False, check, ratio, text, doubtful)
 
@@ -410,9 +409,8 @@ class ExactBound(InParts):
             wrong |= self._open & ((given < lowest) | (given > highest))
         if not bool(wrong.any()):
             return Finding(True, "accuracy", 0.0, "")
-        at = int(wrong.nonzero()[0])
-        text = f"{self.name}[{self.place(at)}] is {given[at].item()}, truth {self._truth[at].item()}"
-        text += f"; {int(wrong.sum())} elements differ"
+        at, many = int(wrong.nonzero()[0]), f"{int(wrong.sum())} elements differ"
+        text = f"{self.name}[{self.place(at)}] is {given[at].item()}, truth {self._truth[at].item()}; {many}"
         return Finding(False, "accuracy", math.inf, text, doubtful=self._ties_open)
 
 
