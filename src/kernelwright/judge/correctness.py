@@ -58,6 +58,7 @@ from kernelwright.judge.magnitudes import (
     odd_kinds,
     smallest_of,
 )
+from kernelwright.judge.parts import InParts
 from kernelwright.judge.truth import arithmetic_roundoff
 from kernelwright.types import Problem, ToleranceRule
 
@@ -105,7 +106,7 @@ class _Part:
     squares: torch.Tensor | None = None
 
 
-class FloatBound:
+class FloatBound(InParts):
     """What is allowed for one floating output on one draw.
 
     Everything that is allowed depends on an element's binade alone, so that a bound is the truth, an
@@ -208,9 +209,8 @@ class FloatBound:
         return self._ill, self._ill_allowed
 
     def check(self, output: torch.Tensor) -> Finding:
-        """Compares a candidate's output with the truth."""
-        given = output.reshape(-1)
-        if not given.numel():
+        """Compares a candidate's output, or the runs of it that are compared, with the truth."""
+        if not (given := self.compared(output)).numel():
             return Finding(True, "accuracy", 0.0, "")
         parts = [self._part(given, slice(at, at + CHUNK)) for at in range(0, len(given), CHUNK)]
         if differing := sum(part.differing for part in parts):
@@ -382,7 +382,8 @@ class FloatBound:
     def _fault(
         self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf, *, doubtful: bool = False
     ) -> Finding:
-        place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
+        where = torch.unravel_index(torch.tensor(at), self.shape) if self.shape and not self.runs else ()
+        place = ",".join(str(int(i)) for i in where) or (f"element {self.place(at)}" if self.runs else "")
         text = f"{self.name}[{place}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
         return Finding(False, check, ratio, text, doubtful)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelwright.judge.parts import InParts
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -26,7 +28,7 @@ class Finding:
     """Whether a closer look may find it right after all."""
 
 
-class ExactBound:
+class ExactBound(InParts):
     """What is allowed for one integer or boolean output on one draw: the truth, or what the reference gives.
 
     Elements whose truth changes when the inputs move by one rounding are left out where rounding
@@ -58,8 +60,8 @@ class ExactBound:
         return self._truth.numel() * 17
 
     def check(self, output: torch.Tensor) -> Finding:
-        """Compares a candidate's output with the truth, element for element."""
-        given = output.reshape(-1)
+        """Compares a candidate's output with the truth, element for element, or the runs of it that the truth holds."""
+        given = self.compared(output)
         wrong = (given != self._truth) & (given != self._own) & ~self._open
         if self._open.any():
             # What ties leave open is a place: it must be one that there is.
@@ -67,7 +69,6 @@ class ExactBound:
             wrong |= self._open & ((given < lowest) | (given > highest))
         if not bool(wrong.any()):
             return Finding(True, "accuracy", 0.0, "")
-        at = int(wrong.nonzero()[0])
-        text = f"{self.name}[{at}] is {given[at].item()}, truth {self._truth[at].item()}"
-        text += f"; {int(wrong.sum())} elements differ"
+        at, many = int(wrong.nonzero()[0]), f"{int(wrong.sum())} elements differ"
+        text = f"{self.name}[{self.place(at)}] is {given[at].item()}, truth {self._truth[at].item()}; {many}"
         return Finding(False, "accuracy", math.inf, text, doubtful=self._ties_open)

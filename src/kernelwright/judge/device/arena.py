@@ -17,6 +17,7 @@ import torch
 
 from kernelwright.errors import UserError
 from kernelwright.judge.device import passes
+from kernelwright.judge.parts import LARGE_ELEMENTS
 from kernelwright.judge.slots import GUARD_BYTES, GUARDS, WORDS, bytes_of
 from kernelwright.reference_program import DTYPES
 from kernelwright.sizes import evaluate
@@ -27,7 +28,7 @@ MOST_SLOTS = 1024
 FEWEST_SLOTS = 4
 FOOTPRINT_BYTES = 12 << 30
 """So many slots as fill this are made, so that a block of a quick kernel has many calls, each on memory of its own."""
-LARGE_ELEMENTS = 1 << 18
+LONG_ROW = 1 << 18
 """Rows with so many elements are written one by one, at the memory's own speed."""
 MEMORY_SHARE = 0.3
 """Of the free device memory, for slots."""
@@ -166,7 +167,7 @@ class DeviceSlots:
             word = self.poison_word(index, byte)
             if len(slots) == self.count:
                 words.fill_(word)
-            elif words.shape[1] >= LARGE_ELEMENTS:
+            elif words.shape[1] >= LONG_ROW:
                 for slot in slots:
                     words[slot].fill_(word)
             else:
@@ -260,6 +261,17 @@ def broken_band(checked: Sequence[tuple[Region, Place, int]]) -> str | None:
     return None
 
 
+def working_bytes(problem: Problem) -> int:
+    """Returns about what finding the truth and its bounds takes for a while.
+
+    Of a large output only parts are compared (judge/parts.py): then it is the evaluation in float64 that counts, with
+    its inputs and about three tensors as large as its output at a time.
+    """
+    given = sum(math.prod(s.shape) for s in problem.inputs + problem.parameters)
+    made = sum(math.prod(s.shape) for s in problem.outputs)
+    return 8 * min(8 * (given + made), 2 * given + 3 * made + 8 * LARGE_ELEMENTS)
+
+
 def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
     """Returns how many slots make the footprint twice the cache, within the memory.
 
@@ -268,7 +280,7 @@ def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
     """
     each = sum(bytes_of(s) + 2 * GUARD_BYTES + ALIGNMENT for s in problem.inputs + problem.outputs)
     shared = sum(bytes_of(s) for s in problem.parameters)
-    working = 8 * sum(math.prod(s.shape) * 8 for s in problem.arguments)
+    working = working_bytes(problem)
     if 2 * each + shared + working > free_bytes:
         needed, free = (2 * each + shared + working) / 2**30, free_bytes / 2**30
         raise UserError(

@@ -235,7 +235,9 @@ class CudaExecutor:
         """Returns the device memory that can still be had."""
         free, _ = torch.cuda.mem_get_info(self.device)
         reserved = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        return int(free + reserved)
+        most = environment.device_bytes()
+        own = free + reserved if most is None else min(free + reserved, max(0, most - torch.cuda.memory_allocated()))
+        return int(own)
 
     # ------------------------------------------------------------------------------ the device itself
 

@@ -132,8 +132,7 @@ class _Examination:
         self.workspaces = DeviceWorkspaces(candidate.plan.workspaces, session.device, self.axes)
         self._loaded, self._plans = loaded, dict[int, BoundPlan]()
         self._notes: tuple[str, ...] = ()
-        self._equal: bool | None = None
-        """Whether the last two calls wrote the same, where one pass could tell."""
+        self._equal: bool | None = None  # whether the last two calls wrote the same, where one pass could tell
         self.conditions = Conditions(session.executor.limits.address)
 
     def plan(self, slot: int) -> BoundPlan:
@@ -166,6 +165,12 @@ class _Examination:
             self._check_shape(shape)
         self._note_correctness()
         self._check_memory()
+        waited_s = self.session.turns.waited_s
+        with self.session.turns.taken("alone"):
+            self.deadline += self.session.turns.waited_s - waited_s
+            return self._time()
+
+    def _time(self) -> Failure | Judgement:
         contender = CandidateContender(self.executor, self.plan, self.slots.count, self.policy.call_deadline_s)
         self._hide()
         contender.settle()

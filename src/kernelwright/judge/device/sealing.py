@@ -101,7 +101,7 @@ class SealedBounds:
             places, allowed = bound.own_places
             found.append(
                 own.within(
-                    output,
+                    bound.compared(output),
                     (bound.truth, self._key(bound.truth)),
                     None if marks is None else (marks, self._key(marks)),
                     (places, self._key(places), allowed, self._key(allowed)) if len(places) else None,
