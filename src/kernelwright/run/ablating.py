@@ -138,7 +138,11 @@ def _made(
         dataclasses.replace(authors, rules=rules), problem, target, store=store, run=run, budget_s=float("inf"),
         progress=lambda: (0, 0.0), say=lambda _: None,
     )  # fmt: skip
-    return staff.strategy(templates, seed=seed, limit=limit), staff
+    first_authors = staff.strategy(templates, seed=seed, limit=limit)
+    # Authors may have no more to say, recorded ones above all: what is left is spent as without them.
+    return Chain(
+        first_authors, lambda told: Evolve(templates, seed=seed, told=told, patience=limit), name=name
+    ), staff  # fmt: skip
 
 
 def driven(
