@@ -21,6 +21,8 @@ from kernelwright.llm.faults import Fault, fault_of_status
 
 STALL_S = 60.0
 """Silence after which a call counts as stalled; thinking models send signs of life more often."""
+LOCAL_STALL_S = 600.0
+"""The same of a server of one's own, which may read a long prompt on a processor, and says nothing while it does."""
 CALL_S = 900.0
 """The longest that one call may take."""
 ERROR_BYTES = 4096

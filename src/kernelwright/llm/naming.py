@@ -80,7 +80,7 @@ class Remote:
         self._dialect = provider.dialect
         self._base = base.rstrip("/")
         self._key = key
-        self.stall_s = http.STALL_S
+        self.stall_s = http.LOCAL_STALL_S if self.local else http.STALL_S
 
     def complete(self, request: Request, *, on_text: OnText | None = None) -> Reply:
         """Returns the reply of one call, never tried twice here.
