@@ -17,7 +17,7 @@ from kernelwright.llm.prompts import Feedback, Prompt, Shown, edits_again, messa
 from kernelwright.run.models import screening
 from kernelwright.run.models.calls import Called, Calls
 from kernelwright.run.models.kernels import candidate_of, template_of
-from kernelwright.run.models.telling import found, hardware_sheet, profile
+from kernelwright.run.models.telling import compiled, found, hardware_sheet, profile
 from kernelwright.search.authored import Brief, Draft
 from kernelwright.store import Run
 from kernelwright.store.trajectories import Trajectories
@@ -115,7 +115,10 @@ class Writer:
             feedback = Feedback(subject="your last answer", text=brief.note)
         if brief.kind == "repair" and brief.record is not None:
             feedback = Feedback(subject="this kernel", text=found(brief.record))
-        told = self._writing.profile and brief.kind == "improve" and brief.record is not None
+        shown = ""
+        if self._writing.profile and brief.kind == "improve" and brief.record and brief.parent:
+            parts = profile(self._problem, brief.record), compiled(self._problem, brief.parent, self._target)
+            shown = "\n\n".join(filter(None, parts))
         return Prompt(
             problem=self._problem,
             language=self._writing.language,
@@ -127,7 +130,7 @@ class Writer:
             parent=_source(brief.parent) if brief.parent else "",
             parent_speed=brief.parent_speed,
             feedback=feedback,
-            profile=profile(self._problem, brief.record) if told and brief.record else "",
+            profile=shown,
             intent=brief.intent,
             tried=brief.tried,
         )
