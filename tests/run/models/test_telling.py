@@ -6,7 +6,7 @@ import pytest
 from tests.search.fake_judge import PROBLEM
 
 from kernelwright.languages.devices import cuda_target
-from kernelwright.run.models.kernels import candidate_of
+from kernelwright.run.models.kernels import HEADERS, candidate_of, shown
 from kernelwright.run.models.telling import compiled
 
 COLUMNS = """// kernelwright-launch: columns grid=1 block=32
@@ -36,3 +36,14 @@ def test_a_kernel_for_the_processor_has_nothing_of_the_kind() -> None:
     code = 'extern "C" void rows(const float* x, float* out) { out[0] = x[0]; }\n'
     candidate = candidate_of(PROBLEM, code, language="cpp", author="somebody")
     assert compiled(PROBLEM, candidate, cuda_target("sm_90a")) == ""
+
+
+def test_of_the_experts_headers_only_what_can_be_called_is_shown() -> None:
+    code = '#include "simd.hpp"\nextern "C" void rows(const float* x, float* out) { out[0] = x[0]; }\n'
+    candidate = candidate_of(PROBLEM, code, language="cpp", author="somebody")
+    assert candidate.sources[1] == HEADERS[0]
+    text = shown(candidate)
+    assert text.startswith(code)
+    assert "// simd.hpp can be included; functions in namespace kw: " in text
+    assert {"load_part", "exp", "sum", "store_part"} <= set(text.rpartition(": ")[2].strip().split(", "))
+    assert len(text) < 2000
