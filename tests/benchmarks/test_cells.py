@@ -103,15 +103,16 @@ def alive(state: Path) -> bool:
         return False
 
 
-def test_there_must_be_a_core_and_a_gpu_for_each_worker() -> None:
-    own = sorted(os.sched_getaffinity(0))
-    with pytest.raises(ValueError, match="cores need"):
-        cells.slots(len(own) + 1, each=1)
+def test_there_must_be_a_core_and_a_gpu_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
+    with pytest.raises(ValueError, match="4 workers of 2 cores need 8, and there are 6"):
+        cells.slots(4, each=2)
     with pytest.raises(ValueError, match="one kernel at a time"):
-        cells.slots(1 + (len(own) > 1), each=1, gpus=("0",)[: len(own) - 1])
-    (place,) = cells.slots(1, each=len(own), gpus=("3",))
-    assert sorted(place.cores) == own
-    assert place.gpu == "3"
+        cells.slots(2, each=2, gpus=("0",))
+    first, second = cells.slots(2, each=3, gpus=("3", "5"))
+    assert (first.gpu, second.gpu) == ("3", "5")
+    assert not set(first.cores) & set(second.cores)
+    assert len(first.cores) == len(second.cores) == 3
 
 
 def test_threads_of_one_core_go_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
