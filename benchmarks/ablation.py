@@ -1,15 +1,15 @@
 """Strategies at equal budget over eight problems (five on a GPU); writes docs/results/search.md.
 
-    python benchmarks/ablation.py --each 32 --seeds 3 --seconds 480      # a worker for each pair of cores
-    python benchmarks/ablation.py --device cuda --each 24 --seeds 1 --seconds 480     # a worker for each GPU
-    python benchmarks/ablation.py --problems softmax --each 18 --seeds 1 --work /tmp/a --results /tmp/a.md   # tiny
+    python benchmarks/ablation.py --each 32 --seeds 2 --seconds 480      # a worker for each pair of cores
+    python benchmarks/ablation.py --device cuda --each 16 --seeds 1 --seconds 480     # a worker for each GPU
+    python benchmarks/ablation.py --problems softmax --each 6 --seeds 1 --work /tmp/a --results /tmp/a.md    # tiny
 
 A cell is one strategy with one seed on one problem, judged by a process on two cores of its own and kept in a store
 of its own: no cell sees another's records or replies. The strategies of one problem and seed run side by side, in an
 order that turns from group to group (benchmarks/cells.py). When a problem's cells are done, every trial's best kernel
 is measured three times anew, in turn with the other trials' best: those are the numbers of the page. Called again, it
 goes on with what is missing; the exit status is 3 while something is. The models are the bundled recordings
-(examples/recordings). Authors come after sixteen of the experts' templates: fewer proposals show nothing of them.
+(examples/recordings).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ for place in (ROOT, ROOT / "src", ROOT / ".carry"):
 from benchmarks import authored_gpu, cells  # noqa: E402
 from kernelwright import api, capture, experts, llm, run  # noqa: E402
 from kernelwright.graph import Capture  # noqa: E402
-from kernelwright.run.ablating import WITH_AUTHORS, WITHOUT_AUTHORS, ablate  # noqa: E402
+from kernelwright.run.ablating import TUNED_SHARE, WITH_AUTHORS, WITHOUT_AUTHORS, ablate  # noqa: E402
 from kernelwright.run.models import Authors  # noqa: E402
 from kernelwright.run.models.writing import Writing  # noqa: E402
 from kernelwright.search.speed import speed  # noqa: E402
@@ -63,7 +63,7 @@ NOTE = """Each trial makes the same number of proposals, which the same judge ju
 does a measurement. A number is how many times as fast as {reference} a trial's best kernel was when it was **measured
 anew**: the median of three further measurements in turn with the other trials' best, in the table the median over seeds
 with the least and the greatest. The number by which a search chose its kernel is too high, the more it measured, and is
-shown apart. `evolve` begins with `tune`. `authors` are recorded replies after sixteen of the experts' templates, then
+shown apart. `evolve` begins with `tune` for half of its proposals, and so do `authors`: then come recorded replies, and
 `evolve` with what is left; `authors-contrast` may put contrasted kernels into prompts, too.
 
 **What this can show**: whether the loop loses anything against its parts at equal budget, and what written kernels add
@@ -86,13 +86,14 @@ def captured_of(name: str, device: str, work: Path) -> tuple[Capture, Target]:
     return capture.load(str(source)), api.target_named(device)
 
 
-def recorded_authors(name: str, device: str, work: Path) -> Authors:
-    """Returns a problem's recording, from its beginning, as authors."""
+def recorded_authors(name: str, device: str, each: int, work: Path) -> Authors:
+    """Returns a problem's recording, from its beginning, as authors who come when half of the proposals are made."""
     path = ROOT / "examples" / "recordings" / f"{name}.jsonl"
     if device == "cuda":
         path = authored_gpu.fitted_recording(name, "cuda", authored_gpu.ROWS[name], work / f"{name}-{os.getpid()}")
     writing = Writing(language=LANGUAGES[device])
-    return Authors(models=(llm.model_of(f"replay/{path}"),), writing=writing, parallel=1)
+    model = llm.model_of(f"replay/{path}")
+    return Authors(models=(model,), writing=writing, parallel=1, seed_limit=max(1, round(TUNED_SHARE * each)))
 
 
 def try_(name: str, strategy: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def try_(name: str, strategy: str, seed: int, given: argparse.Namespace) -> dict
         (trial,) = ablate(
             captured.problem, target, templates, strategies=(strategy,), judgements=given.each, seeds=(seed,),
             store=store, judge=parts.judge, screen=parts.screen, measure=parts.measure,
-            authors=lambda: recorded_authors(name, given.device, given.work / "sources"),
+            authors=lambda: recorded_authors(name, given.device, given.each, given.work / "sources"),
         )  # fmt: skip
         measured = store.records(problem=digest(captured.problem), policy=digest(parts.measure), passed=True)
         best = max(measured, key=lambda record: speed(record) or 0.0, default=None)
