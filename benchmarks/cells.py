@@ -137,6 +137,7 @@ class _Work:
         self._done = {cell.name for cell in cells if cell.left.exists()}
         self._running: set[str] = set()
         self._failed: dict[str, str] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     def serve(self, place: Slot) -> None:
         """Runs cells in one place for as long as there are any."""
@@ -152,8 +153,15 @@ class _Work:
                 self._turn.notify_all()
 
     def stop(self) -> None:
-        """Lets no further cell begin, and ends those that run."""
-        self._deadline = -math.inf
+        """Lets no further cell begin, and ends those that run.
+
+        It does not leave that to the threads: where a signal interrupts `join`, Python 3.11 exits without them.
+        """
+        with self._turn:
+            self._deadline = -math.inf
+            running = tuple(self._processes)
+        for process in running:
+            _end(process)
 
     def ended(self) -> Ended:
         """Returns what became of the cells."""
@@ -185,14 +193,21 @@ class _Work:
         cores = ",".join(map(str, place.cores))
         environment = {**os.environ, **({"CUDA_VISIBLE_DEVICES": place.gpu} if place.gpu else {})}
         with log.open("wb") as said:
-            process = subprocess.Popen(
-                (*cell.command, "--cores", cores), stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                env=environment, start_new_session=True,
-            )  # fmt: skip
+            with self._turn:
+                if self._clock() >= self._deadline:
+                    return ""
+                process = subprocess.Popen(
+                    (*cell.command, "--cores", cores), stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                    env=environment, start_new_session=True,
+                )  # fmt: skip
+                self._processes.append(process)
             while process.poll() is None and self._clock() < self._deadline:
                 time.sleep(LOOK_S)
             if process.poll() is None:
                 _end(process)
+            with self._turn:
+                self._processes.remove(process)
+            if not cell.left.exists() and self._clock() >= self._deadline:
                 return ""
         return "" if process.returncode == 0 else log.read_text("utf-8", "replace")[-2000:]
 

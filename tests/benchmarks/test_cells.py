@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -101,6 +102,31 @@ def alive(state: Path) -> bool:
         return state.read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return False
+
+
+def test_a_list_that_is_told_to_end_takes_its_cells_with_it(tmp_path: Path) -> None:
+    left = tmp_path / "a.json"
+    code = f"""
+import pathlib, signal, sys
+sys.path.insert(0, {ROOT!r})
+from benchmarks import cells
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+command = (sys.executable, "-c", "import os, pathlib, time; "
+    "pathlib.Path({str(tmp_path)!r}, 'part').write_text(str(os.getpid())); "
+    "os.rename({str(tmp_path / "part")!r}, {str(tmp_path / "child")!r}); time.sleep(600)")
+cell = cells.Cell(name="a", command=command, left=pathlib.Path({str(left)!r}))
+cells.finish([cell], cells.slots(1, each=1), seconds=1e9, logs=pathlib.Path({str(tmp_path / "logs")!r}))
+"""
+    limit = time.monotonic() + 120
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        while not (tmp_path / "child").exists() and time.monotonic() < limit:
+            time.sleep(0.01)
+        process.terminate()
+        assert process.wait(timeout=120) == 3
+    state = Path(f"/proc/{(tmp_path / 'child').read_text()}/stat")
+    while alive(state) and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert not alive(state)
 
 
 def test_there_must_be_a_core_and_a_gpu_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
