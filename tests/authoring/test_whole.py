@@ -13,13 +13,14 @@ import torch
 from tests.deploy.making import bundle, problem
 
 import kernelwright
-from kernelwright import api
+from kernelwright import run
 from kernelwright.authoring import whole
 from kernelwright.deploy import Shadow, load_all
 from kernelwright.deploy import backend as backends
 from kernelwright.deploy.operator import KNOWN
 from kernelwright.errors import UserError
-from kernelwright.types import SourceFile, replace
+from kernelwright.graph import Capture
+from kernelwright.types import SourceFile, Target, replace
 
 X = torch.linspace(-1, 1, 8 * 64).view(8, 64)
 
@@ -51,9 +52,9 @@ def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str,
     """Lets the search find a kernel by hand for the first kind, and refuse the other; returns what was asked for."""
     asked: list[tuple[str, float]] = []
 
-    def optimize(source: Path, *, budget_s: float, **_: Any) -> Any:
-        asked.append((source.stem, budget_s))
-        if "softmax" in source.stem:
+    def optimize(captured: Capture, target: Target, *, budget_s: float, **_: Any) -> Any:
+        asked.append((captured.problem.name, budget_s))
+        if "softmax" in captured.problem.name:
             raise UserError("it cannot be judged", "never mind")
         return SimpleNamespace(answer="kernel", why="it is faster")
 
@@ -70,7 +71,8 @@ def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str,
         kernel += " const float p = x0[i] * W[i % 64]; out[i] = p > 0 ? p : 0; } }\n"
         return bundle(tmp_path / "made", kernel.replace("W", weight), what).rename(out)
 
-    monkeypatch.setattr(api, "optimize", optimize)
+    monkeypatch.setattr(run, "optimize", optimize)
+    monkeypatch.setattr(run, "write_best", lambda *_: None)
     monkeypatch.setattr(whole, "export", export)
     monkeypatch.setattr(whole, "recollect", lambda _: None)
     return asked
@@ -94,7 +96,7 @@ def test_regions_are_searched_once_and_their_kernels_stand_in_the_model(
     assert sum(budget for _, budget in asked) == pytest.approx(100, rel=0.1)
     assert len(lines) == 4
     (op,) = load_all(by_name["mul_relu"].bundle, shadow=Shadow(first=0, every=0))
-    monkeypatch.setattr(backends, "inductor", lambda: lambda module, _: module.forward)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: lambda module, _: module.forward)
     with torch.no_grad():
         torch._dynamo.reset()
         assert torch.allclose(kernelwright.accelerate(model, measure=False)(X), model(X), atol=1e-6)

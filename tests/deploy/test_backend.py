@@ -124,7 +124,7 @@ def test_what_cannot_be_compared_safely_is_no_pattern(op: Operator, forward: Any
 
 
 def test_a_model_runs_with_kernels_in_it(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     model, x = Block(), torch.randn(8, 64)
     with torch.no_grad():
         fast = kernelwright.accelerate(model, measure=False, fullgraph=True)
@@ -134,7 +134,7 @@ def test_a_model_runs_with_kernels_in_it(op: Operator, monkeypatch: pytest.Monke
 
 
 def test_only_winners_stay(op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
     model, x = Block(), torch.randn(8, 64)
     for low, launches in ((1.5, 2), (0.9, 0)):
@@ -149,7 +149,7 @@ def test_only_winners_stay(op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_what_was_measured_is_remembered(op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
     measured: list[int] = []
 
@@ -184,7 +184,7 @@ def test_a_graph_that_does_not_compile_with_a_kernel_runs_without_it(
             raise RuntimeError("no such operator")
         return module.forward
 
-    monkeypatch.setattr(backends, "inductor", lambda: picky)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: picky)
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
     model, x = Block(), torch.randn(8, 64)
     with torch.no_grad():
@@ -195,7 +195,7 @@ def test_a_graph_that_does_not_compile_with_a_kernel_runs_without_it(
 
 @pytest.mark.parametrize("dynamic", [True, None])
 def test_sizes_that_vary_are_inductors(op: Operator, monkeypatch: pytest.MonkeyPatch, dynamic: bool | None) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     model = Block()
     fast = torch.compile(model, backend=backends.backend, dynamic=dynamic, options={"measure": False})
     with torch.no_grad():
@@ -206,7 +206,7 @@ def test_sizes_that_vary_are_inductors(op: Operator, monkeypatch: pytest.MonkeyP
 
 
 def test_a_recurrent_module_that_breaks_the_graph_stays_right(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     block, lstm = Block(), torch.nn.LSTM(64, 64, batch_first=True)
 
     class Model(torch.nn.Module):
@@ -245,7 +245,7 @@ def test_results_that_lay_otherwise_are_replaced_where_nothing_needs_it(
 
 
 def test_training_leaves_a_kernel_without_gradients_out(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     model, x = Block(), torch.randn(8, 64)
     model(x).sum().backward()
     wanted = [p.grad.clone() for p in model.parameters() if p.grad is not None]
@@ -279,7 +279,7 @@ def test_the_ratio_is_that_of_the_times_with_its_interval(monkeypatch: pytest.Mo
 
 
 def test_it_is_turned_off_by_the_variable(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     monkeypatch.setenv("KERNELWRIGHT_DISABLE", "1")
     model, x = Block(), torch.randn(8, 64)
     before = op.launched()

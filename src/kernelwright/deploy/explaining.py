@@ -111,7 +111,7 @@ def graphs_of(model: Callable[..., Any], *inputs: Any) -> list[tuple[torch.fx.Gr
     return graphs
 
 
-def cuts(model: Callable[..., Any], *inputs: Any) -> tuple[Cut, ...]:
+def cuts(model: Callable[..., Any], *inputs: Any, runs: int = RUNS) -> tuple[Cut, ...]:
     """Returns the regions of a model that are worth a kernel of their own, the largest share of time first."""
     made: dict[str, Cut] = {}
     whole = 0.0
@@ -119,7 +119,7 @@ def cuts(model: Callable[..., Any], *inputs: Any) -> tuple[Cut, ...]:
         graphs = [(module, given) for module, given in graphs_of(model, *inputs) if sizes_fixed(given)]
     for module, given in graphs:
         traced = traced_graph(module, given)
-        times, values = _times(traced, given)
+        times, values = _times(traced, given, runs)
         total = sum(times.values())
         whole += total
         for cut in cuts_of(traced.graph, times, values, _state(model, traced, given)):
@@ -202,10 +202,12 @@ class _Timed(torch.fx.Interpreter):
         return found
 
 
-def _times(module: torch.fx.GraphModule, given: Sequence[Any]) -> tuple[dict[torch.fx.Node, float], dict[Any, Any]]:
+def _times(
+    module: torch.fx.GraphModule, given: Sequence[Any], runs: int = RUNS
+) -> tuple[dict[torch.fx.Node, float], dict[Any, Any]]:
     timed = _Timed(module)
     with torch.no_grad():
-        for _ in range(RUNS):
+        for _ in range(runs):
             timed.run(*[t.clone() for t in given])
     return {node: min(spent) for node, spent in timed.times.items()}, dict(timed.env)
 
