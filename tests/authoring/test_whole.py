@@ -56,7 +56,7 @@ def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str,
         asked.append((captured.problem.name, budget_s))
         if "softmax" in captured.problem.name:
             raise UserError("it cannot be judged", "never mind")
-        return SimpleNamespace(answer="kernel", why="it is faster")
+        return SimpleNamespace(answer="kernel", why="it is faster", rows=())
 
     def export(_: Any, out: Path, **__: Any) -> Path:
         (source,) = out.parent.glob("*.py")

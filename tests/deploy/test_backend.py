@@ -317,3 +317,41 @@ def test_an_explanation_says_what_why_and_how_much(op: Operator, capsys: pytest.
     assert "expected gain of the whole" in capsys.readouterr().out
     big = kernelwright.explain(lambda x, w: torch.relu(x * w), torch.randn(5000, 64), torch.randn(64), show=False)
     assert any("verified for" in part.reason for part in big.parts)
+    assert not found.searchable  # both regions have their kernel
+    assert found.ceiling == pytest.approx(found.gain)
+    (region,) = big.searchable
+    assert region.name.startswith("mul_relu_")
+    assert region.share == pytest.approx(1.0)
+    half = kernelwright.explain(lambda x, w: torch.tanh(x * w) @ w, torch.randn(50, 64), torch.randn(64), show=False)
+    (region,) = half.searchable
+    assert half.ceiling == pytest.approx(1 / (1 - region.share))
+
+
+def test_a_mode_is_for_what_stays_and_parameters_are_known(
+    op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    asked: list[tuple[str, bool]] = []
+    static: list[list[bool]] = []
+
+    def inductor(mode: str = "default", *, captures: bool = True) -> Any:
+        asked.append((mode, captures))
+
+        def compiled(module: torch.fx.GraphModule, _: Any) -> Any:
+            places = module.graph.find_nodes(op="placeholder")
+            kinds = [place.meta.get("tensor_dict", {}).get("_dynamo_static_input_type") for place in places]
+            static.append([kind is not None for kind in kinds])
+            return module.forward
+
+        return compiled
+
+    monkeypatch.setattr(backends, "inductor", inductor)
+    monkeypatch.setattr(backends, "ratio", lambda *_: (1.5, 1.6, 1.7))
+    model, x = Block(), torch.randn(8, 64)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        fast = torch.compile(model, backend=backends.backend, mode="reduce-overhead")
+        assert torch.allclose(fast(x), model(x), atol=1e-6)
+    assert asked[1:] == [("reduce-overhead", False)] * 2  # without and with the kernel; on the CPU nothing is captured
+    assert static[0] == static[1]
+    assert sum(static[0]) == len(list(model.parameters()))

@@ -23,6 +23,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.graph import Capture
 from kernelwright.process import Worker
 from kernelwright.run.recollect import recollect
+from kernelwright.run.session import disturbed
 from kernelwright.store import Store
 from kernelwright.types import replace, value
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 LEAST_BUDGET_S = 3.0
 DONE, CAPTURED = "result.json", "capture.json"
+BUSY = "the machine was too busy to time a kernel"
 
 
 @value
@@ -44,7 +46,8 @@ class RegionResult:
     share: float
     """Of the model's time, operator by operator."""
     answer: str
-    """kernel, baseline, refused (it is no problem for the judge), or later (time was up)."""
+    """kernel, baseline, refused (it is no problem for the judge), or later (time was up, or the machine was so busy
+    that the judge could not time a kernel that is right)."""
     why: str
     bundle: str = ""
     """The kernel's folder."""
@@ -147,6 +150,7 @@ def _captured(cut: Cut, folder: Path, worker: Worker | None = None) -> Capture:
 
 
 def _searched(cut: Cut, folder: Path, target: Target, budget_s: float, parts: run.Parts) -> RegionResult:
+    answer: str
     answer, bundle, place = "refused", "", folder / "search"
     try:
         captured = _captured(cut, folder)
@@ -154,6 +158,8 @@ def _searched(cut: Cut, folder: Path, target: Target, budget_s: float, parts: ru
             found = run.optimize(captured, target, store=store, budget_s=budget_s, parts=parts)
         run.write_best(found, place)
         answer, why = found.answer, found.why
+        if found.answer != "kernel" and any(disturbed(row.latest) for row in found.rows):
+            return RegionResult(name=cut.name, calls=cut.calls, share=cut.share, answer="later", why=BUSY)
         if found.answer == "kernel":
             bundle = str(export([recollect(str(place))], folder / "bundle", name=cut.name))
     except KernelwrightError as error:

@@ -167,6 +167,10 @@ void call_entry(Kernel& kernel, void* const* buffers, const int64_t* axes) {
 const char* enqueue(Kernel& kernel, void** buffers) {
   void* stream = nullptr;
   if (kernel.current_stream(std::max<int>(0, kernel.device.index()), &stream)) return "the current stream cannot be had";
+  const auto asked = [&kernel](auto&& ask) {  // again where this thread had no context and has got one
+    const int answer = ask();
+    return answer == kNoContext && !kernel.set_context(kernel.context) ? ask() : answer;
+  };
   for (Step& step : kernel.steps) {
     if (step.matmul) {
       const Library& l = step.library;
@@ -184,8 +188,11 @@ const char* enqueue(Kernel& kernel, void** buffers) {
       if (parameter.map >= 0) {
         const Map& m = step.maps[static_cast<size_t>(parameter.map)];
         parameters[i] = maps[parameter.map];
-        if (kernel.encode(parameters[i], m.type, static_cast<uint32_t>(m.shape.size()), buffers[parameter.buffer],
-                          m.shape.data(), m.strides.data(), m.box.data(), m.steps.data(), 0, m.swizzle, m.promotion, m.fill))
+        if (asked([&] {
+              return kernel.encode(parameters[i], m.type, static_cast<uint32_t>(m.shape.size()), buffers[parameter.buffer],
+                                   m.shape.data(), m.strides.data(), m.box.data(), m.steps.data(), 0, m.swizzle,
+                                   m.promotion, m.fill);
+            }))
           return "the driver refused a tensor map";
         continue;
       }
@@ -196,10 +203,8 @@ const char* enqueue(Kernel& kernel, void** buffers) {
     config.stream = stream;
     config.attributes = step.attributes.data();
     config.attribute_count = static_cast<uint32_t>(step.attributes.size());
-    int answer = kernel.launch(&config, step.function, parameters, nullptr);
-    if (answer == kNoContext && !kernel.set_context(kernel.context))
-      answer = kernel.launch(&config, step.function, parameters, nullptr);
-    if (answer) return "the driver refused a launch";
+    if (asked([&] { return kernel.launch(&config, step.function, parameters, nullptr); }))
+      return "the driver refused a launch";
   }
   return nullptr;
 }
