@@ -13,14 +13,14 @@ import torch
 from tests.deploy.making import bundle, problem
 
 import kernelwright
-from kernelwright import run
+from kernelwright import capture, run
 from kernelwright.authoring import whole
 from kernelwright.deploy import Shadow, load_all
 from kernelwright.deploy import backend as backends
 from kernelwright.deploy.operator import KNOWN
 from kernelwright.errors import UserError
 from kernelwright.graph import Capture
-from kernelwright.types import SourceFile, Target, replace
+from kernelwright.types import KILLED, Failure, SourceFile, Target, replace
 
 X = torch.linspace(-1, 1, 8 * 64).view(8, 64)
 
@@ -48,6 +48,13 @@ class Model(torch.nn.Module):
         return out
 
 
+def uncaptured(cut: Any, folder: Path, worker: object = None) -> Any:
+    """Stands for a capture, which would start a process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{cut.name}.py").write_text(cut.text)
+    return SimpleNamespace(problem=SimpleNamespace(name=cut.name))
+
+
 def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
     """Lets the search find a kernel by hand for the first kind, and refuse the other; returns what was asked for."""
     asked: list[tuple[str, float]] = []
@@ -71,6 +78,7 @@ def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str,
         kernel += " const float p = x0[i] * W[i % 64]; out[i] = p > 0 ? p : 0; } }\n"
         return bundle(tmp_path / "made", kernel.replace("W", weight), what).rename(out)
 
+    monkeypatch.setattr(whole, "_captured", uncaptured)
     monkeypatch.setattr(run, "optimize", optimize)
     monkeypatch.setattr(run, "write_best", lambda *_: None)
     monkeypatch.setattr(whole, "export", export)
@@ -101,3 +109,40 @@ def test_regions_are_searched_once_and_their_kernels_stand_in_the_model(
         torch._dynamo.reset()
         assert torch.allclose(kernelwright.accelerate(model, measure=False)(X), model(X), atol=1e-6)
     assert op.launched() == 2
+
+
+def test_a_region_that_a_busy_machine_kept_from_being_timed_is_searched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    killed = SimpleNamespace(outcome=Failure(stage="run", kind=KILLED, message="from outside"))
+
+    def optimize(captured: Capture, target: Target, **_: Any) -> Any:
+        asked.append(captured.problem.name)
+        rows = (SimpleNamespace(latest=killed),) if len(asked) == 1 else ()
+        return SimpleNamespace(answer="baseline", why="none passed", rows=rows)
+
+    monkeypatch.setattr(whole, "_captured", uncaptured)
+    monkeypatch.setattr(run, "optimize", optimize)
+    monkeypatch.setattr(run, "write_best", lambda *_: None)
+    answers = [
+        kernelwright.optimize_model(lambda x: x.softmax(-1), X, out=tmp_path, budget_s=3)[0].answer for _ in range(3)
+    ]
+    assert answers == ["later", "baseline", "baseline"]
+    assert len(asked) == 2
+
+
+def test_captures_are_made_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    whole.capture_regions(lambda x: x.softmax(-1), X, out=tmp_path, on_step=lines.append)
+    assert len(lines) == 1
+    assert lines[0].endswith("with a graph")
+
+    def refuse(*_: object, **__: object) -> Any:
+        raise AssertionError("it was captured before")
+
+    monkeypatch.setattr(capture, "load", refuse)
+    monkeypatch.setattr(run, "optimize", lambda *_, **__: SimpleNamespace(answer="baseline", why="", rows=()))
+    monkeypatch.setattr(run, "write_best", lambda *_: None)
+    (found,) = kernelwright.optimize_model(lambda x: x.softmax(-1), X, out=tmp_path, budget_s=3)
+    assert found.answer == "baseline"

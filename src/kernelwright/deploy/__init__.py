@@ -9,7 +9,7 @@ Not here: making a bundle (export.py, package.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -89,7 +89,7 @@ def load_all(
 
 
 def accelerate(
-    model: Callable[..., Any], *, bundles: tuple[str | Path, ...] = (), measure: bool = True, mode: str = "default",
+    model: Callable[..., Any], *, bundles: Sequence[str | Path] = (), measure: bool = True, mode: str = "default",
     fullgraph: bool = False,
 ) -> Any:  # fmt: skip
     """Returns a model compiled by Inductor in which loaded kernels stand where they win, as measured in place.
@@ -117,7 +117,7 @@ def accelerate(
 
 
 def explain(
-    model: Callable[..., Any], *inputs: Any, bundles: tuple[str | Path, ...] = (), show: bool = True
+    model: Callable[..., Any], *inputs: Any, bundles: Sequence[str | Path] = (), show: bool = True
 ) -> Explanation:
     """Returns, and prints, what loaded kernels would replace in a model: see explaining.py.
 
