@@ -182,7 +182,7 @@ def in_turns(call: Callable[[], Any], beside: Callable[[], Any]) -> tuple[float,
 
 def timed(call: Callable[[], Any]) -> float:
     """Returns the microseconds of the host for one of many calls."""
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
     begun = time.perf_counter()
     for _ in range(CALLS):

@@ -273,7 +273,8 @@ def replayed(call: Call, given: Operands) -> Call:
     """Returns a call that replays a captured graph over new values of its input."""
     with torch.cuda.device(given.x.device):
         graph, held = torch.cuda.CUDAGraph(), torch.zeros_like(given.x)
-        with torch.cuda.graph(graph):
+        side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        with torch.cuda.graph(graph, stream=side):  # its default one is the first device's
             made = call(held, given.weight)
 
     def again(x: torch.Tensor, _: torch.Tensor) -> Any:
