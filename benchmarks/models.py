@@ -260,7 +260,7 @@ def page(rows: list[Row], device: str, small: bool) -> str:
     """Returns the page's text."""
     threads = next((row["threads"] for row in rows if "threads" in row), 1)
     where = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, {threads} thread(s)"
-    command = next((row["command"] for row in rows if "command" in row), "")
+    commands = dict.fromkeys(f"`python benchmarks/models.py {row['command']}`" for row in rows if "command" in row)
     on_device = device == "cuda"
     heads = ["model", "eager, us", "torch.compile", "with kernels", "gain", "regions", "kernels found", "kept"]
     heads += [f"torch.compile {GRAPHS}", f"gain under {GRAPHS}"] if on_device else []
@@ -268,7 +268,7 @@ def page(rows: list[Row], device: str, small: bool) -> str:
     lines = [
         "# Kernels in whole models\n",
         f"{where}, torch {torch.__version__}, {DTYPES[device]}, {'reduced' if small else 'real'} sizes "
-        f"(benchmarks/networks.py), {datetime.now(UTC):%Y-%m-%d}. Command: `python benchmarks/models.py {command}`\n",
+        f"(benchmarks/networks.py), {datetime.now(UTC):%Y-%m-%d}. Command: {', '.join(commands)}\n",
         "torch.compile and with kernels: times as fast as eager. Gain: with kernels against torch.compile in the same "
         "mode; 1 where no kernel stayed, but for noise. Intervals enclose the median of alternating rounds with 95 %. "
         "A region's kernel stays only if the whole graph is faster with it by an interval above 1; under "

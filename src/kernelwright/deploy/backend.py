@@ -190,13 +190,15 @@ def described(made: torch.fx.GraphModule, module: torch.fx.GraphModule) -> torch
 
     Without it a captured graph would copy all parameters for each call.
     """
-    if "dynamo_compile_id" in module.meta:
+    old, new = (graph.find_nodes(op="placeholder") for graph in (module.graph, made.graph))
+    told = "dynamo_compile_id" in module.meta and hasattr(module, "_param_name_to_source")
+    if told and all(hasattr(place, "_dynamo_source") for place in old):
         made.meta["dynamo_compile_id"] = module.meta["dynamo_compile_id"]
         made._param_name_to_source = module._param_name_to_source
-        for new, old in zip(*(graph.find_nodes(op="placeholder") for graph in (made.graph, module.graph)), strict=True):
-            new._dynamo_source = old._dynamo_source
-            if "tensor_dict" in old.meta:
-                new.meta["tensor_dict"] = old.meta["tensor_dict"]
+        for its, mine in zip(old, new, strict=True):
+            mine._dynamo_source = its._dynamo_source
+            if "tensor_dict" in its.meta:
+                mine.meta["tensor_dict"] = its.meta["tensor_dict"]
     return made
 
 
