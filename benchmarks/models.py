@@ -177,6 +177,7 @@ def row_of(
         row = measured(model, inputs, [one.bundle for one in found if one.bundle])
     except Exception as error:  # noqa: BLE001  (the next network must run)
         traceback.print_exc()
+        shared.end()
         return {"name": name, "error": f"{type(error).__name__}: {error}", "regions": []}
     command = command_of(sys.argv[1:])
     spent_s = time.monotonic() - begun
