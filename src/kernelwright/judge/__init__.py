@@ -22,7 +22,7 @@ from kernelwright.errors import KernelwrightError, SourceError, WorkerDied
 from kernelwright.judge import conditions, second_device
 from kernelwright.judge.device.pool import DeviceWorkers
 from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN, policies_for
-from kernelwright.languages import Builder, build_program, emulated_target
+from kernelwright.languages import Builder, build_program, emulated_target, is_emulated
 from kernelwright.languages.checked import CHECKERS
 from kernelwright.languages.hardware import find_compiler
 from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
@@ -287,7 +287,7 @@ class Judge:
 
     def _environment(self) -> dict[str, str]:
         return {
-            **conditions.environment(self.target.threads),
+            **conditions.environment(self.target.threads, bound=not is_emulated(self.target)),
             "TORCHINDUCTOR_CACHE_DIR": str(environment.home() / "inductor"),
             # Idle compile processes would disturb; there are few kernels to compile here.
             "TORCHINDUCTOR_COMPILE_THREADS": "1",

@@ -88,7 +88,7 @@ extern "C" __global__ void kernel(const float* x, float* out) {{
 CUDA_CHAIN = """float chain = x[0];
   for (int i = 0; i < {steps}; ++i) chain = fmaf(chain, 0.999f, 1e-3f);
   if (chain == 123.456f) return;"""
-"""Its end decides something, or the compiler leaves it out. It is never that number: it tends to 1, or is not finite."""
+"""Its end decides something, or the compiler leaves it out. It is never that number: it tends to 1."""
 
 State = Literal["held", "failed", "undecided"]
 
