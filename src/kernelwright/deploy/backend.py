@@ -33,8 +33,8 @@ from kernelwright.errors import words_of
 NAME = "kernelwright"
 LOG = logging.getLogger("kernelwright")
 ROUNDS = 15
-LEAST_ROUND_S = 0.002
-"""A round of one contender repeats its calls until it takes so long."""
+LEAST_ROUND_S = {"cuda": 0.002, "cpu": 0.02}
+"""A round of one contender repeats its calls until it takes so long; a processor is shared with others."""
 MOST_CALLS = 200
 LEAST_CALLS = 5
 """On a processor a round is the least of so many calls: whoever loses the processor in one of them has not lost."""
@@ -238,7 +238,8 @@ def ratio(slow: Compiled, fast: Compiled, inputs: Sequence[torch.Tensor]) -> tup
 
     for compiled in (slow, fast, slow, fast):
         once(compiled)
-    calls = max(1 if on_device else LEAST_CALLS, min(MOST_CALLS, int(LEAST_ROUND_S / max(timed(slow, 1), 1e-7))))
+    least_s = LEAST_ROUND_S["cuda" if on_device else "cpu"]
+    calls = max(1 if on_device else LEAST_CALLS, min(MOST_CALLS, int(least_s / max(timed(slow, 1), 1e-7))))
     ratios = sorted(timed(slow, calls) / timed(fast, calls) for _ in range(ROUNDS))
     return ratios[3], statistics.median(ratios), ratios[-4]
 
