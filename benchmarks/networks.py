@@ -18,14 +18,14 @@ Built = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
 
 class RMSNorm(nn.Module):
-    """Llama's normalisation, in float32 whatever comes in."""
+    """Llama's normalisation, in float32 where less comes in."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        wide = x.float()
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
         wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)
         return self.weight * wide.to(x.dtype)
 

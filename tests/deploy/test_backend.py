@@ -124,7 +124,7 @@ def test_what_cannot_be_compared_safely_is_no_pattern(op: Operator, forward: Any
 
 
 def test_a_model_runs_with_kernels_in_it(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     model, x = Block(), torch.randn(8, 64)
     with torch.no_grad():
         fast = kernelwright.accelerate(model, measure=False, fullgraph=True)
@@ -134,7 +134,7 @@ def test_a_model_runs_with_kernels_in_it(op: Operator, monkeypatch: pytest.Monke
 
 
 def test_only_winners_stay(op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
     model, x = Block(), torch.randn(8, 64)
     for low, launches in ((1.5, 2), (0.9, 0)):
@@ -149,7 +149,7 @@ def test_only_winners_stay(op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_what_was_measured_is_remembered(op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
     measured: list[int] = []
 
@@ -184,7 +184,7 @@ def test_a_graph_that_does_not_compile_with_a_kernel_runs_without_it(
             raise RuntimeError("no such operator")
         return module.forward
 
-    monkeypatch.setattr(backends, "inductor", lambda: picky)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: picky)
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
     model, x = Block(), torch.randn(8, 64)
     with torch.no_grad():
@@ -195,7 +195,7 @@ def test_a_graph_that_does_not_compile_with_a_kernel_runs_without_it(
 
 @pytest.mark.parametrize("dynamic", [True, None])
 def test_sizes_that_vary_are_inductors(op: Operator, monkeypatch: pytest.MonkeyPatch, dynamic: bool | None) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     model = Block()
     fast = torch.compile(model, backend=backends.backend, dynamic=dynamic, options={"measure": False})
     with torch.no_grad():
@@ -206,7 +206,7 @@ def test_sizes_that_vary_are_inductors(op: Operator, monkeypatch: pytest.MonkeyP
 
 
 def test_a_recurrent_module_that_breaks_the_graph_stays_right(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     block, lstm = Block(), torch.nn.LSTM(64, 64, batch_first=True)
 
     class Model(torch.nn.Module):
@@ -245,7 +245,7 @@ def test_results_that_lay_otherwise_are_replaced_where_nothing_needs_it(
 
 
 def test_training_leaves_a_kernel_without_gradients_out(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     model, x = Block(), torch.randn(8, 64)
     model(x).sum().backward()
     wanted = [p.grad.clone() for p in model.parameters() if p.grad is not None]
@@ -279,7 +279,7 @@ def test_the_ratio_is_that_of_the_times_with_its_interval(monkeypatch: pytest.Mo
 
 
 def test_it_is_turned_off_by_the_variable(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "inductor", lambda: eagerly)
+    monkeypatch.setattr(backends, "inductor", lambda *_, **__: eagerly)
     monkeypatch.setenv("KERNELWRIGHT_DISABLE", "1")
     model, x = Block(), torch.randn(8, 64)
     before = op.launched()
@@ -317,3 +317,41 @@ def test_an_explanation_says_what_why_and_how_much(op: Operator, capsys: pytest.
     assert "expected gain of the whole" in capsys.readouterr().out
     big = kernelwright.explain(lambda x, w: torch.relu(x * w), torch.randn(5000, 64), torch.randn(64), show=False)
     assert any("verified for" in part.reason for part in big.parts)
+    assert not found.searchable  # both regions have their kernel
+    assert found.ceiling == pytest.approx(found.gain)
+    (region,) = big.searchable
+    assert region.name.startswith("mul_relu_")
+    assert region.share == pytest.approx(1.0)
+    half = kernelwright.explain(lambda x, w: torch.tanh(x * w) @ w, torch.randn(50, 64), torch.randn(64), show=False)
+    (region,) = half.searchable
+    assert half.ceiling == pytest.approx(1 / (1 - region.share))
+
+
+def test_a_mode_is_for_what_stays_and_parameters_are_known(
+    op: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    asked: list[tuple[str, bool]] = []
+    static: list[list[bool]] = []
+
+    def inductor(mode: str = "default", *, captures: bool = True) -> Any:
+        asked.append((mode, captures))
+
+        def compiled(module: torch.fx.GraphModule, _: Any) -> Any:
+            places = module.graph.find_nodes(op="placeholder")
+            kinds = [place.meta.get("tensor_dict", {}).get("_dynamo_static_input_type") for place in places]
+            static.append([kind is not None for kind in kinds])
+            return module.forward
+
+        return compiled
+
+    monkeypatch.setattr(backends, "inductor", inductor)
+    monkeypatch.setattr(backends, "ratio", lambda *_: (1.5, 1.6, 1.7))
+    model, x = Block(), torch.randn(8, 64)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        fast = torch.compile(model, backend=backends.backend, mode="reduce-overhead")
+        assert torch.allclose(fast(x), model(x), atol=1e-6)
+    assert asked[1:] == [("reduce-overhead", False)] * 2  # without and with the kernel; on the CPU nothing is captured
+    assert static[0] == static[1]
+    assert sum(static[0]) == len(list(model.parameters()))

@@ -168,9 +168,9 @@ def test_the_compiled_launcher_gets_the_plan_as_data(
     assert geometries[1][-1] == 1
     told: list[dict[str, Any]] = []
 
-    def make(data: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    def make(data: dict[str, Any]) -> tuple[Any, ...]:
         told.append(data)
-        return None, None, None, None
+        return None, None, None, None, None
 
     monkeypatch.setattr(launcher, "module", lambda *, build: SimpleNamespace(make=make))
     library = SimpleNamespace(cuLaunchKernelEx=None, cuCtxSetCurrent=None, aoti_torch_get_current_cuda_stream=None)

@@ -181,3 +181,35 @@ def test_a_bundle_is_asked_by_name(scale_bundle: Path) -> None:
     assert kernelwright.load(scale_bundle, "scale_relu").problem.name == "scale_relu"
     with pytest.raises(UserError, match="scale_relu"):
         kernelwright.load(scale_bundle, "softmax")
+
+
+def test_torchs_own_road_leads_to_the_kernel_and_back(op: Operator, tensors: tuple[torch.Tensor, torch.Tensor]) -> None:
+    x, weight = tensors
+    call = op.overload
+    before = op.launched()
+    assert close(call(x, weight), reference(x, weight))
+    with torch.inference_mode():
+        assert close(call(x, weight), reference(x, weight))
+    leaf = x.clone().requires_grad_()
+    with torch.no_grad():
+        assert close(call(leaf, weight), reference(x, weight))
+    assert op.launched() == before + 3
+    for outside in (x.double(), torch.randn(64, 8).t(), torch.randn(8, 65)[:, 1:]):
+        assert close(call(outside, weight.to(outside.dtype)), reference(outside, weight))
+    call(leaf, weight).sum().backward()
+    assert leaf.grad is not None
+    assert torch.equal(leaf.grad, torch.where(x * weight > 0, weight, torch.zeros(())).expand(8, 64))
+    assert op.launched() == before + 3
+    with pytest.raises(RuntimeError, match="must match the size"):  # the original's own words
+        call(x, torch.randn(63))
+
+
+def test_torchs_own_road_has_its_calls_checked(scale_bundle: Path, tensors: tuple[torch.Tensor, torch.Tensor]) -> None:
+    launcher_or_skip()
+    op = kernelwright.load(scale_bundle, launcher="compiled", shadow=Shadow(first=1, every=2))
+    for _ in range(4):
+        assert close(op.overload(*tensors), reference(*tensors))
+    assert (op.launched(), op.watch.checked) == (4, 2)
+    op.watch.disable("a test wants it so", quietly=True)
+    assert close(op.overload(*tensors), reference(*tensors))
+    assert op.launched() == 4

@@ -189,3 +189,24 @@ def test_every_device_gets_its_own_module(op: Operator) -> None:
         assert out.device.index == ordinal
         assert torch.equal(out, torch.relu(x * weight))
     assert op.launched() == torch.cuda.device_count()
+
+
+def test_a_model_is_captured_with_kernels_in_it(op: Operator) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.last = torch.nn.Parameter(torch.rand(64)), torch.nn.Linear(64, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.last(torch.relu(x * self.weight))
+            return out
+
+    model = Model().cuda()
+    with torch.no_grad():
+        fast = kernelwright.accelerate(model, measure=False, mode="reduce-overhead")
+        for _ in range(5):
+            x = torch.randn(8, 64, device="cuda")
+            assert torch.allclose(fast(x), model(x), atol=1e-5)
+        model.weight.mul_(2)  # what is captured reads the parameters where they are
+        assert torch.allclose(fast(x), model(x), atol=1e-5)
+    assert op.launched() > 0

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import kernelwright.numpy as np
+from benchmarks import numpy_testing
 from kernelwright.numpy.libraries import FallbackWarning, Namespace, array_of
 
 
@@ -129,3 +130,22 @@ def test_submodules_are_imported_by_their_own_names() -> None:
     assert "ifft" in dir(fourier)
     with pytest.raises(AttributeError):
         _ = fourier.nothing_like_this
+
+
+def test_the_suites_assertions_see_arrays_of_a_device() -> None:
+    class OnDevice:
+        __cuda_array_interface__: dict[str, object] = {}  # noqa: RUF012
+
+        def __init__(self, *values: float) -> None:
+            self._values = values
+
+        def get(self) -> numpy.ndarray:
+            return numpy.array(self._values)
+
+    testing: Any = numpy_testing
+    testing.assert_equal(OnDevice(1, 2), [1, 2])
+    testing.assert_allclose([OnDevice(1, 2)], [OnDevice(1, 2 + 1e-9)])
+    with pytest.raises(AssertionError):
+        testing.assert_array_equal(OnDevice(1, 2), OnDevice(1, 3))
+    given = OnDevice(1)
+    testing.assert_raises(ZeroDivisionError, lambda item: 1 / (item is not given), given)  # as it is

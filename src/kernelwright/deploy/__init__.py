@@ -9,7 +9,7 @@ Not here: making a bundle (export.py, package.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -89,17 +89,19 @@ def load_all(
 
 
 def accelerate(
-    model: Callable[..., Any], *, bundles: tuple[str | Path, ...] = (), measure: bool = True, fullgraph: bool = False
-) -> Any:
+    model: Callable[..., Any], *, bundles: Sequence[str | Path] = (), measure: bool = True, mode: str = "default",
+    fullgraph: bool = False,
+) -> Any:  # fmt: skip
     """Returns a model compiled by Inductor in which loaded kernels stand where they win, as measured in place.
 
-    The same as `torch.compile(model, backend="kernelwright")` after loading the bundles. Training works: a region
-    whose gradient is needed is replaced only by a kernel that computes it.
+    The same as `torch.compile(model, backend="kernelwright", mode=mode)` after loading the bundles. Training works: a
+    region whose gradient is needed is replaced only by a kernel that computes it.
 
     Args:
         model: a module or function.
         bundles: folders to load first; operators that were loaded before are found as well.
         measure: False puts every kernel that fits in its place without timing it.
+        mode: of Inductor, as for torch.compile: "reduce-overhead" captures a CUDA graph with the kernels in it.
         fullgraph: as for torch.compile.
 
     Raises:
@@ -111,11 +113,11 @@ def accelerate(
 
     for folder in bundles:
         load_all(folder)
-    return torch.compile(model, backend=backend, options={"measure": measure}, fullgraph=fullgraph)
+    return torch.compile(model, backend=backend, options={"measure": measure, "mode": mode}, fullgraph=fullgraph)
 
 
 def explain(
-    model: Callable[..., Any], *inputs: Any, bundles: tuple[str | Path, ...] = (), show: bool = True
+    model: Callable[..., Any], *inputs: Any, bundles: Sequence[str | Path] = (), show: bool = True
 ) -> Explanation:
     """Returns, and prints, what loaded kernels would replace in a model: see explaining.py.
 

@@ -3,12 +3,15 @@
 Whether a kernel wins is measured in the model itself, with the first call's own tensors: the whole graph with and
 without it, forward and backward where gradients are needed, in alternating rounds. Only a kernel whose interval lies
 wholly above 1 stays; then all that stay are held against plain Inductor together.
-**Does not cover**: graphs with sizes that vary (Inductor has them alone), modes of Inductor other than the default.
+A mode of Inductor that captures CUDA graphs is for what stays: without and with a kernel are timed uncaptured, since
+captures that take turns would keep each other's memory.
+**Does not cover**: graphs with sizes that vary (Inductor has them alone).
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 import statistics
 import threading
@@ -30,11 +33,13 @@ from kernelwright.errors import words_of
 NAME = "kernelwright"
 LOG = logging.getLogger("kernelwright")
 ROUNDS = 15
-LEAST_ROUND_S = 0.002
-"""A round of one contender repeats its calls until it takes so long."""
+LEAST_ROUND_S = {"cuda": 0.002, "cpu": 0.02}
+"""A round of one contender repeats its calls until it takes so long; a processor is shared with others."""
 MOST_CALLS = 200
 LEAST_CALLS = 5
 """On a processor a round is the least of so many calls: whoever loses the processor in one of them has not lost."""
+CAPTURING = ("reduce-overhead", "max-autotune")
+"""Modes of Inductor that capture CUDA graphs."""
 _patterns: dict[Operator, Pattern | None] = {}
 Compiled = Callable[..., Any]
 Compiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Compiled]
@@ -51,11 +56,13 @@ def patterns() -> tuple[Pattern, ...]:
 def backend(module: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Compiled:
     """Compiles one graph of torch.compile; `options={"measure": False}` puts every kernel that fits in its place.
 
-    What was measured is remembered (decisions.py); {"measure": "again"} measures anew.
+    What was measured is remembered (decisions.py); {"measure": "again"} measures anew. A mode of Inductor is
+    torch.compile's `mode`, or {"mode": "reduce-overhead"} among these options.
     """
-    compile_fx = inductor()
     given = dict(options.get("options") or {})
     measure = given.pop("measure", True)
+    mode = given.pop("mode", options.get("mode")) or "default"
+    compile_fx = inductor(mode)
     if environment.disabled() or not KNOWN or not sizes_fixed(inputs):
         return compile_fx(module, list(inputs))
     try:
@@ -66,7 +73,7 @@ def backend(module: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any)
         regions = []
     if not regions:
         return compile_fx(module, list(inputs))
-    return Chosen(module, traced, regions, compile_fx, measure=bool(measure), remember=measure != "again")
+    return Chosen(module, traced, regions, mode=mode, measure=bool(measure), remember=measure != "again")
 
 
 def traced_graph(module: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
@@ -79,11 +86,18 @@ def traced_graph(module: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -
         return trace(module, fakes)
 
 
-def inductor() -> Compiler:
-    """Returns what compiles a graph when nothing of it, or the rest of it, is ours."""
+def inductor(mode: str = "default", *, captures: bool = True) -> Compiler:
+    """Returns what compiles a graph when nothing of it, or the rest of it, is ours.
+
+    Args:
+        mode: of Inductor.
+        captures: False leaves the mode's captured graphs out.
+    """
+    from torch._inductor import list_mode_options
     from torch._inductor.compile_fx import compile_fx
 
-    compiler: Any = compile_fx
+    patches = dict(list_mode_options(mode)) | ({} if captures else {"triton.cudagraphs": False})
+    compiler: Any = functools.partial(compile_fx, config_patches=patches)
     return compiler  # type: ignore[no-any-return]
 
 
@@ -96,10 +110,10 @@ class Chosen:
     """A compiled graph that decides at its first call which regions are replaced."""
 
     def __init__(
-        self, module: torch.fx.GraphModule, traced: torch.fx.GraphModule, regions: Sequence[Region], compiler: Compiler,
-        *, measure: bool, remember: bool = True,
+        self, module: torch.fx.GraphModule, traced: torch.fx.GraphModule, regions: Sequence[Region], *, mode: str,
+        measure: bool, remember: bool = True,
     ) -> None:  # fmt: skip
-        self._module, self._traced, self._regions, self._compiler = module, traced, tuple(regions), compiler
+        self._module, self._traced, self._regions, self._mode = module, traced, tuple(regions), mode
         self._measure, self._remember = measure, remember
         self._compiled: Compiled | None = None
         self._lock = threading.Lock()
@@ -116,7 +130,7 @@ class Chosen:
     def _choose(self, inputs: Sequence[torch.Tensor]) -> Compiled:
         if not self._measure:
             self.kept = self._regions
-            return self._with(self._regions, inputs)
+            return self._with(self._regions, inputs, captures=True)
         groups: dict[Operator, list[Region]] = {}
         for region in self._regions:
             groups.setdefault(region.pattern.operator, []).append(region)
@@ -131,7 +145,9 @@ class Chosen:
         self.kept = tuple(winners)
         names = tuple(region.pattern.operator.name for region in winners)
         found = made.get(tuple(dict.fromkeys(names)))
-        return found if found is not None else self._with(winners, inputs)
+        made.clear()  # what lost need not keep its memory
+        has_captures = inputs[0].is_cuda and self._mode in CAPTURING
+        return self._with(winners, inputs, captures=True) if found is None or has_captures else found
 
     def _decided(
         self, group: Sequence[Operator], regions: Sequence[Region], inputs: Sequence[torch.Tensor],
@@ -139,7 +155,7 @@ class Chosen:
     ) -> Placed:  # fmt: skip
         """Returns whether operators win together in this graph: as remembered, or as measured now."""
         names = tuple(operator.name for operator in group)
-        key = decisions.key_of(digest_of(self._traced.graph), names, inputs)
+        key = decisions.key_of(digest_of(self._traced.graph), names, inputs, self._mode)
         found = decisions.recall(key) if self._remember else None
         if found is None:
             found = self._timed(names, regions, inputs, made)
@@ -163,10 +179,27 @@ class Chosen:
         low, middle, high = ratio(made[()], made[names], inputs)
         return Placed(names=names, calls=len(regions), low=low, middle=middle, high=high)
 
-    def _with(self, regions: Sequence[Region], inputs: Sequence[torch.Tensor]) -> Compiled:
-        if not regions:
-            return self._compiler(copy.deepcopy(self._module), copied(inputs))
-        return self._compiler(replaced(self._traced, regions), copied(inputs))
+    def _with(self, regions: Sequence[Region], inputs: Sequence[torch.Tensor], *, captures: bool = False) -> Compiled:
+        compiler = inductor(self._mode, captures=captures)
+        made = replaced(self._traced, regions) if regions else copy.deepcopy(self._module)
+        return compiler(described(made, self._module), copied(inputs))
+
+
+def described(made: torch.fx.GraphModule, module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Returns a graph with what torch.compile knows of another's inputs: which are parameters, and so never move.
+
+    Without it a captured graph would copy all parameters for each call.
+    """
+    old, new = (graph.find_nodes(op="placeholder") for graph in (module.graph, made.graph))
+    told = "dynamo_compile_id" in module.meta and hasattr(module, "_param_name_to_source")
+    if told and all(hasattr(place, "_dynamo_source") for place in old):
+        made.meta["dynamo_compile_id"] = module.meta["dynamo_compile_id"]
+        made._param_name_to_source = module._param_name_to_source
+        for its, mine in zip(old, new, strict=True):
+            mine._dynamo_source = its._dynamo_source
+            if "tensor_dict" in its.meta:
+                mine.meta["tensor_dict"] = its.meta["tensor_dict"]
+    return made
 
 
 def copied(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -205,7 +238,8 @@ def ratio(slow: Compiled, fast: Compiled, inputs: Sequence[torch.Tensor]) -> tup
 
     for compiled in (slow, fast, slow, fast):
         once(compiled)
-    calls = max(1 if on_device else LEAST_CALLS, min(MOST_CALLS, int(LEAST_ROUND_S / max(timed(slow, 1), 1e-7))))
+    least_s = LEAST_ROUND_S["cuda" if on_device else "cpu"]
+    calls = max(1 if on_device else LEAST_CALLS, min(MOST_CALLS, int(least_s / max(timed(slow, 1), 1e-7))))
     ratios = sorted(timed(slow, calls) / timed(fast, calls) for _ in range(ROUNDS))
     return ratios[3], statistics.median(ratios), ratios[-4]
 

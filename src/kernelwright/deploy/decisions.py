@@ -48,12 +48,12 @@ DECIDED: list[Placed] = []
 """All decisions of this process, in order."""
 
 
-def key_of(graph: str, names: Sequence[str], inputs: Sequence[torch.Tensor]) -> str:
+def key_of(graph: str, names: Sequence[str], inputs: Sequence[torch.Tensor], mode: str) -> str:
     """Returns what a decision is kept under."""
     forms = tuple(f"{t.dtype} {tuple(t.shape)} {t.stride()} {t.device.type} {t.requires_grad}" for t in inputs)
     device = next((torch.cuda.get_device_name(t.device) for t in inputs if t.is_cuda), cpu_identity())
     grad = str(torch.is_grad_enabled())
-    said = (graph, tuple(names), forms, device, str(torch.get_num_threads()), torch.__version__, grad)
+    said = (graph, tuple(names), forms, device, str(torch.get_num_threads()), torch.__version__, grad, mode)
     return digest(said).rpartition(":")[2][:24]
 
 

@@ -3,6 +3,7 @@
 Times are the model's own operators one by one (eager, on the given inputs, the least of a few runs: other work
 on the machine only adds), and each kernel
 alone in the same process; the expected gain is Amdahl's: one over what is left of the whole.
+Before any search it names the regions that one would be made for, and what they could gain at most.
 **Covers**: every graph that torch.compile makes of the model. **Does not cover**: what Inductor would win by itself,
 the time between graphs, the backward pass.
 """
@@ -24,6 +25,8 @@ from kernelwright.deploy.tidying import sizes_fixed
 from kernelwright.types import value
 
 RUNS = 9
+LEAST_SHARE = 0.01
+"""Of the time, from which `optimize_model` searches a region by default."""
 SHOWN = 12
 """Operators without a kernel that are listed, those with the largest share first."""
 
@@ -55,6 +58,14 @@ class Explanation:
     """The model's operators one by one."""
     gain: float
     """Expected of the whole model: 1.2 is 20 % faster."""
+    searchable: tuple[Part, ...] = ()
+    """What `optimize_model` would search kernels for, beside what is replaced; largest share first."""
+
+    @property
+    def ceiling(self) -> float:
+        """Times as fast the whole would be with what is searchable for nothing: no search can gain more."""
+        left = 1 / self.gain - sum(part.share for part in self.searchable)
+        return self.gain if left <= 0 else 1 / left
 
     def __str__(self) -> str:
         lines = [f"{'share':>6}  {'kernel':>7}  part"]
@@ -67,6 +78,13 @@ class Explanation:
         replaced = sum(part.share for part in self.parts if not part.reason)
         lines.append(f"{len(self.graphs)} graphs, {self.total_us:.0f} us operator by operator")
         lines.append(f"replaced: {100 * replaced:.1f} % of the time; expected gain of the whole: {self.gain:.2f}x")
+        if self.searchable:
+            share = sum(part.share for part in self.searchable)
+            lines.append(
+                f"optimize_model would search {len(self.searchable)} regions with {100 * share:.1f} % of the time: "
+                f"at most {self.ceiling:.2f}x in all, were they free"
+            )
+            lines += [f"{100 * p.share:5.1f}%  {'?':>7}  {p.name} ({p.calls} places)" for p in self.searchable[:SHOWN]]
         return "\n".join(lines)
 
 
@@ -80,18 +98,24 @@ def explain(model: Callable[..., Any], *inputs: Any, show: bool = True) -> Expla
     """
     graphs = graphs_of(model, *inputs)
     parts: list[Part] = []
+    searchable: list[Part] = []
     digests = []
     costs: list[tuple[float, float]] = []
     for number, (module, given) in enumerate(graphs):
-        made, total_us, digest, saved_us = _graph_parts(module, given, number)
+        made, total_us, digest, saved_us, cut = _graph_parts(model, module, given, number)
         parts += made
+        searchable += cut
         digests.append(digest)
         costs.append((total_us, saved_us))
     total_us = sum(total for total, _ in costs) or 1.0
-    shares = [_scaled(part, costs[part.graph][0] / total_us) for part in parts]
+    shares, worth = ([_scaled(part, costs[part.graph][0] / total_us) for part in each] for each in (parts, searchable))
     gain = total_us / max(total_us - sum(saved for _, saved in costs), 1e-9)
-    shares.sort(key=lambda part: -part.share)
-    found = Explanation(parts=tuple(shares), graphs=tuple(digests), total_us=total_us, gain=gain)
+    for each in (shares, worth):
+        each.sort(key=lambda part: -part.share)
+    worth = [part for part in worth if part.share >= LEAST_SHARE]
+    found = Explanation(
+        parts=tuple(shares), graphs=tuple(digests), total_us=total_us, gain=gain, searchable=tuple(worth)
+    )
     if show:
         print(found)
     return found
@@ -111,7 +135,7 @@ def graphs_of(model: Callable[..., Any], *inputs: Any) -> list[tuple[torch.fx.Gr
     return graphs
 
 
-def cuts(model: Callable[..., Any], *inputs: Any) -> tuple[Cut, ...]:
+def cuts(model: Callable[..., Any], *inputs: Any, runs: int = RUNS) -> tuple[Cut, ...]:
     """Returns the regions of a model that are worth a kernel of their own, the largest share of time first."""
     made: dict[str, Cut] = {}
     whole = 0.0
@@ -119,7 +143,7 @@ def cuts(model: Callable[..., Any], *inputs: Any) -> tuple[Cut, ...]:
         graphs = [(module, given) for module, given in graphs_of(model, *inputs) if sizes_fixed(given)]
     for module, given in graphs:
         traced = traced_graph(module, given)
-        times, values = _times(traced, given)
+        times, values = _times(traced, given, runs)
         total = sum(times.values())
         whole += total
         for cut in cuts_of(traced.graph, times, values, _state(model, traced, given)):
@@ -148,12 +172,12 @@ def _scaled(part: Part, factor: float) -> Part:
 
 
 def _graph_parts(
-    module: torch.fx.GraphModule, given: Sequence[Any], number: int
-) -> tuple[list[Part], float, str, float]:
-    """Returns the parts of one graph with their shares in it, its time, its digest, and the time that is saved."""
+    model: Any, module: torch.fx.GraphModule, given: Sequence[Any], number: int
+) -> tuple[list[Part], float, str, float, list[Part]]:
+    """Returns the parts of one graph with their shares in it, time, digest, what is saved and searchable."""
     if not sizes_fixed(given):
         part = Part(name="graph", graph=number, calls=1, share=1.0, speedup=None, reason="its sizes vary")
-        return [part], 0.0, "", 0.0
+        return [part], 0.0, "", 0.0, []
     traced = traced_graph(module, given)
     regions = regions_of(traced, patterns(), leaves=leaves_of(given))
     times, values = _times(traced, given)
@@ -181,7 +205,14 @@ def _graph_parts(
         Part(name=name, graph=number, calls=calls[name], share=spent / total, speedup=None, reason=missing)
         for name, spent in rest.most_common(SHOWN)
     ]
-    return parts, total, digest_of(traced.graph), saved
+    left = {node: 0.0 if node in taken else spent for node, spent in times.items()}
+    kinds = cuts_of(traced.graph, left, values, _state(model, traced, given))
+    share = sum(left.values()) / total
+    searchable = [
+        Part(name=cut.name, graph=number, calls=cut.calls, share=cut.share * share, speedup=None, reason="")
+        for cut in kinds
+    ]
+    return parts, total, digest_of(traced.graph), saved, searchable
 
 
 class _Timed(torch.fx.Interpreter):
@@ -202,10 +233,12 @@ class _Timed(torch.fx.Interpreter):
         return found
 
 
-def _times(module: torch.fx.GraphModule, given: Sequence[Any]) -> tuple[dict[torch.fx.Node, float], dict[Any, Any]]:
+def _times(
+    module: torch.fx.GraphModule, given: Sequence[Any], runs: int = RUNS
+) -> tuple[dict[torch.fx.Node, float], dict[Any, Any]]:
     timed = _Timed(module)
     with torch.no_grad():
-        for _ in range(RUNS):
+        for _ in range(runs):
             timed.run(*[t.clone() for t in given])
     return {node: min(spent) for node, spent in timed.times.items()}, dict(timed.env)
 

@@ -3,7 +3,8 @@
 // Built once for each version of torch and Python (launcher.py); everything about a kernel arrives as data in `make`.
 // A function that `make` returned takes the operator's tensors and gives its outputs. It gives NotImplemented where the
 // call is not its business (another road: modes, subclasses, needed gradients, outside the envelope), and None where
-// the call is due for a check against the original, which launcher.py's caller makes.
+// the call is due for a check against the original, which launcher.py's caller makes. `attach` puts the same kernel
+// under an operator of torch, so that a compiled graph reaches it without Python.
 // Not here: loading kernels, the original, memsets and library calls other than a matrix product of cuBLASLt (those
 // plans run from Python).
 //
@@ -19,7 +20,9 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <atomic>
@@ -164,6 +167,10 @@ void call_entry(Kernel& kernel, void* const* buffers, const int64_t* axes) {
 const char* enqueue(Kernel& kernel, void** buffers) {
   void* stream = nullptr;
   if (kernel.current_stream(std::max<int>(0, kernel.device.index()), &stream)) return "the current stream cannot be had";
+  const auto asked = [&kernel](auto&& ask) {  // again where this thread had no context and has got one
+    const int answer = ask();
+    return answer == kNoContext && !kernel.set_context(kernel.context) ? ask() : answer;
+  };
   for (Step& step : kernel.steps) {
     if (step.matmul) {
       const Library& l = step.library;
@@ -181,8 +188,11 @@ const char* enqueue(Kernel& kernel, void** buffers) {
       if (parameter.map >= 0) {
         const Map& m = step.maps[static_cast<size_t>(parameter.map)];
         parameters[i] = maps[parameter.map];
-        if (kernel.encode(parameters[i], m.type, static_cast<uint32_t>(m.shape.size()), buffers[parameter.buffer],
-                          m.shape.data(), m.strides.data(), m.box.data(), m.steps.data(), 0, m.swizzle, m.promotion, m.fill))
+        if (asked([&] {
+              return kernel.encode(parameters[i], m.type, static_cast<uint32_t>(m.shape.size()), buffers[parameter.buffer],
+                                   m.shape.data(), m.strides.data(), m.box.data(), m.steps.data(), 0, m.swizzle,
+                                   m.promotion, m.fill);
+            }))
           return "the driver refused a tensor map";
         continue;
       }
@@ -193,10 +203,8 @@ const char* enqueue(Kernel& kernel, void** buffers) {
     config.stream = stream;
     config.attributes = step.attributes.data();
     config.attribute_count = static_cast<uint32_t>(step.attributes.size());
-    int answer = kernel.launch(&config, step.function, parameters, nullptr);
-    if (answer == kNoContext && !kernel.set_context(kernel.context))
-      answer = kernel.launch(&config, step.function, parameters, nullptr);
-    if (answer) return "the driver refused a launch";
+    if (asked([&] { return kernel.launch(&config, step.function, parameters, nullptr); }))
+      return "the driver refused a launch";
   }
   return nullptr;
 }
@@ -208,13 +216,16 @@ PyObject* not_implemented() {
 
 Kernel* kernel_of(PyObject* capsule) { return static_cast<Kernel*>(PyCapsule_GetPointer(capsule, "kernelwright")); }
 
-PyObject* run(Kernel& kernel, PyObject* const* given, const int64_t* axes) {
+using Tensors = std::vector<at::Tensor>;
+using Given = c10::SmallVector<const at::Tensor*, 8>;
+enum class Outcome { missed, due, ran };
+
+Tensors run(Kernel& kernel, const Given& given, const int64_t* axes) {
   void* buffers[kMostBuffers];
   size_t count = 0;
-  for (size_t i = 0; i < kernel.inputs.size(); ++i)
-    buffers[count++] = const_cast<void*>(THPVariable_Unpack(given[i]).const_data_ptr());
+  for (const at::Tensor* t : given) buffers[count++] = const_cast<void*>(t->const_data_ptr());
   const auto options = at::TensorOptions().device(kernel.device);
-  std::vector<at::Tensor> outputs, spaces;
+  Tensors outputs, spaces;
   outputs.reserve(kernel.outputs.size());
   for (const TensorForm& form : kernel.outputs) {
     c10::SmallVector<int64_t, 8> shape;
@@ -226,54 +237,134 @@ PyObject* run(Kernel& kernel, PyObject* const* given, const int64_t* axes) {
     spaces.push_back(at::empty({bytes}, options.dtype(c10::kByte)));
     buffers[count++] = spaces.back().data_ptr();
   }
-  const char* fault = nullptr;
-  Py_BEGIN_ALLOW_THREADS
   if (kernel.entry)
     call_entry(kernel, buffers, axes);
-  else
-    fault = enqueue(kernel, buffers);
-  Py_END_ALLOW_THREADS
-  if (fault) {
-    PyErr_SetString(PyExc_RuntimeError, fault);
-    return nullptr;
-  }
+  else if (const char* fault = enqueue(kernel, buffers))
+    throw std::runtime_error(fault);
   kernel.launched.fetch_add(1, std::memory_order_relaxed);
-  if (outputs.size() == 1) return THPVariable_Wrap(std::move(outputs[0]));
-  PyObject* all = PyTuple_New(static_cast<Py_ssize_t>(outputs.size()));
-  for (size_t i = 0; all && i < outputs.size(); ++i)
-    PyTuple_SET_ITEM(all, static_cast<Py_ssize_t>(i), THPVariable_Wrap(std::move(outputs[i])));
-  return all;
+  return outputs;
 }
 
-Kernel* on_device_of(Kernel* kernel, PyObject* tensor) {
-  if (!THPVariable_CheckExact(tensor)) return nullptr;
-  const c10::Device device = THPVariable_Unpack(tensor).device();
+Kernel* on_device_of(Kernel* kernel, const at::Tensor& tensor) {
+  const c10::Device device = tensor.device();
   while (kernel && kernel->device != device) kernel = kernel->next.load(std::memory_order_acquire);
   return kernel;
 }
 
-PyObject* call(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+struct Unlocked {  // Python's lock is given away while it lives, where there is one to give
+  explicit Unlocked(bool held) : state(held ? PyEval_SaveThread() : nullptr) {}
+  ~Unlocked() {
+    if (state) PyEval_RestoreThread(state);
+  }
+  PyThreadState* state;
+};
+
+Outcome attempt(Kernel* first, const Given& given, bool grad, bool locked, Tensors& outputs) {
+  Kernel* found = given.empty() ? nullptr : on_device_of(first, *given[0]);
+  if (!found || given.size() != found->inputs.size()) return Outcome::missed;
+  Kernel& kernel = *found;
+  if (kernel.off.load(std::memory_order_relaxed) || !quiet()) return Outcome::missed;
+  int64_t axes[kMostAxes];
+  std::memset(axes, -1, sizeof axes);
+  for (size_t i = 0; i < given.size(); ++i)
+    if ((grad && given[i]->requires_grad()) || !fits(kernel, kernel.inputs[i], *given[i], axes)) return Outcome::missed;
+  for (size_t a = 0; a < kernel.axes.size(); ++a)
+    if (axes[a] < kernel.axes[a].first || axes[a] > kernel.axes[a].second) return Outcome::missed;
+  const int64_t turn = kernel.turn.fetch_add(1, std::memory_order_relaxed);
+  if (turn < kernel.first || (kernel.every > 0 && turn % kernel.every == 0)) return Outcome::due;
+  const Unlocked unlocked(locked);
+  std::optional<c10::DeviceGuard> there;
+  if (kernel.device.is_cuda()) there.emplace(kernel.device);
+  outputs = run(kernel, given, axes);
+  return Outcome::ran;
+}
+
+PyObject* call(PyObject* self, PyObject* const* objects, Py_ssize_t count) {
   try {
-    Kernel* found = count ? on_device_of(kernel_of(self), given[0]) : nullptr;
-    if (!found || count != static_cast<Py_ssize_t>(found->inputs.size())) return not_implemented();
-    Kernel& kernel = *found;
-    if (kernel.off.load(std::memory_order_relaxed) || !quiet()) return not_implemented();
-    int64_t axes[kMostAxes];
-    std::memset(axes, -1, sizeof axes);
-    const bool grad = c10::GradMode::is_enabled();
+    Given given;
     for (Py_ssize_t i = 0; i < count; ++i) {
-      if (!THPVariable_CheckExact(given[i])) return not_implemented();
-      const at::Tensor& t = THPVariable_Unpack(given[i]);
-      if ((grad && t.requires_grad()) || !fits(kernel, kernel.inputs[static_cast<size_t>(i)], t, axes))
-        return not_implemented();
+      if (!THPVariable_CheckExact(objects[i])) return not_implemented();
+      given.push_back(&THPVariable_Unpack(objects[i]));
     }
-    for (size_t a = 0; a < kernel.axes.size(); ++a)
-      if (axes[a] < kernel.axes[a].first || axes[a] > kernel.axes[a].second) return not_implemented();
-    const int64_t turn = kernel.turn.fetch_add(1, std::memory_order_relaxed);
-    if (turn < kernel.first || (kernel.every > 0 && turn % kernel.every == 0)) Py_RETURN_NONE;
-    std::optional<c10::DeviceGuard> there;
-    if (kernel.device.is_cuda()) there.emplace(kernel.device);
-    return run(kernel, given, axes);
+    Tensors outputs;
+    const Outcome outcome = attempt(kernel_of(self), given, c10::GradMode::is_enabled(), true, outputs);
+    if (outcome == Outcome::missed) return not_implemented();
+    if (outcome == Outcome::due) Py_RETURN_NONE;
+    if (outputs.size() == 1) return THPVariable_Wrap(std::move(outputs[0]));
+    PyObject* all = PyTuple_New(static_cast<Py_ssize_t>(outputs.size()));
+    for (size_t i = 0; all && i < outputs.size(); ++i)
+      PyTuple_SET_ITEM(all, static_cast<Py_ssize_t>(i), THPVariable_Wrap(std::move(outputs[i])));
+    return all;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ the operator
+
+// What an operator of torch does under one dispatch key; lives as long as the process, as operators do.
+class Road final : public c10::OperatorKernel {
+ public:
+  Road(PyObject* capsule, bool grad, PyObject* missed, PyObject* due)
+      : kernel_(kernel_of(capsule)), grad_(grad), missed_(missed), due_(due) {
+    for (PyObject* kept : {capsule, missed, due}) Py_INCREF(kept);
+  }
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    const size_t count = op.schema().arguments().size();
+    Given given;
+    for (size_t i = stack->size() - count; i < stack->size(); ++i) given.push_back(&(*stack)[i].toTensor());
+    Tensors outputs;
+    PyObject* other = nullptr;
+    try {
+      const Outcome outcome = attempt(kernel_, given, grad_ && c10::GradMode::is_enabled(), false, outputs);
+      other = outcome == Outcome::missed ? missed_ : outcome == Outcome::due ? due_ : nullptr;
+    } catch (const std::exception&) {
+      other = missed_;  // it meets the same fault, and says so
+    }
+    if (other) outputs = in_python(other, given);
+    torch::jit::drop(*stack, count);
+    for (at::Tensor& output : outputs) stack->emplace_back(std::move(output));
+  }
+
+ private:
+  static Tensors in_python(PyObject* function, const Given& given) {
+    const pybind11::gil_scoped_acquire locked;
+    const auto arguments = pybind11::reinterpret_steal<pybind11::object>(PyTuple_New(static_cast<Py_ssize_t>(given.size())));
+    for (size_t i = 0; arguments && i < given.size(); ++i)
+      PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i), THPVariable_Wrap(*given[i]));
+    const auto made = pybind11::reinterpret_steal<pybind11::object>(
+        arguments ? PyObject_Call(function, arguments.ptr(), nullptr) : nullptr);
+    if (!made) {
+      python_error error;
+      error.persist();
+      throw error;
+    }
+    Tensors outputs;
+    if (!PyTuple_Check(made.ptr())) return {THPVariable_Unpack(made.ptr())};
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made.ptr()); ++i)
+      outputs.push_back(THPVariable_Unpack(PyTuple_GET_ITEM(made.ptr(), i)));
+    return outputs;
+  }
+
+  Kernel* kernel_;
+  bool grad_;
+  PyObject *missed_, *due_;
+};
+
+// Takes (namespace, operator, dispatch key, whether gradients may be needed there, what is called for a miss, and for a
+// call that is due for a check).
+PyObject* attach(PyObject* self, PyObject* arguments) {
+  const char *space, *name, *key;
+  PyObject *missed, *due;
+  int grad;
+  if (!PyArg_ParseTuple(arguments, "sssiOO", &space, &name, &key, &grad, &missed, &due)) return nullptr;
+  try {
+    auto* library = new torch::Library(torch::Library::IMPL, space, std::nullopt, __FILE__, __LINE__);  // for good
+    library->impl(name, torch::dispatch(c10::parseDispatchKey(key), torch::CppFunction::makeFromBoxedFunctor(
+                                            std::make_unique<Road>(self, grad != 0, missed, due))));
+    Py_RETURN_NONE;
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
     return nullptr;
@@ -409,6 +500,7 @@ PyMethodDef kCall = {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<vo
 PyMethodDef kOff = {"turn_off", turn_off, METH_NOARGS, nullptr};
 PyMethodDef kJoin = {"join", join, METH_O, nullptr};
 PyMethodDef kLaunched = {"launched", launched, METH_NOARGS, nullptr};
+PyMethodDef kAttach = {"attach", attach, METH_VARARGS, nullptr};
 
 void release(PyObject* capsule) {
   Kernel* kernel = kernel_of(capsule);
@@ -450,8 +542,9 @@ PyObject* make(PyObject*, PyObject* data) {
     if (PyErr_Occurred()) return nullptr;
     PyObject* capsule = PyCapsule_New(kernel.release(), "kernelwright", release);
     if (!capsule) return nullptr;
-    PyObject* made = Py_BuildValue("(NNNN)", PyCFunction_New(&kCall, capsule), PyCFunction_New(&kOff, capsule),
-                                   PyCFunction_New(&kLaunched, capsule), PyCFunction_New(&kJoin, capsule));
+    PyObject* made = Py_BuildValue("(NNNNN)", PyCFunction_New(&kCall, capsule), PyCFunction_New(&kOff, capsule),
+                                   PyCFunction_New(&kLaunched, capsule), PyCFunction_New(&kJoin, capsule),
+                                   PyCFunction_New(&kAttach, capsule));
     Py_DECREF(capsule);
     return made;
   } catch (const std::exception& error) {
@@ -460,7 +553,7 @@ PyObject* make(PyObject*, PyObject* data) {
   }
 }
 
-PyMethodDef kMethods[] = {{"make", make, METH_O, "Returns (launch, turn_off, launched, join) of one kernel."},
+PyMethodDef kMethods[] = {{"make", make, METH_O, "Returns (launch, turn_off, launched, join, attach) of one kernel."},
                           {nullptr, nullptr, 0, nullptr}};
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "kernelwright_launcher", nullptr, -1, kMethods};
 

@@ -49,6 +49,9 @@ class Compiled(NamedTuple):
     launched: Callable[[], int]
     join: Callable[[Any], None]
     """Takes the `launch` of the same operator's kernel on another device."""
+    attach: Callable[[str, str, str, bool, Callable[..., Any], Callable[..., Any]], None]
+    """Makes it what an operator of torch does: namespace, operator, dispatch key, whether gradients may be needed
+    there, what is called for a miss, and for a call that is due for a check."""
 
 
 def place() -> Path:

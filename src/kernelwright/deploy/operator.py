@@ -18,6 +18,7 @@ from kernelwright.deploy import Launcher, Shadow
 from kernelwright.deploy.bundle import BundledKernel
 from kernelwright.deploy.envelope import Envelope
 from kernelwright.deploy.guard import make_guard, quiet
+from kernelwright.deploy.launcher import Compiled
 from kernelwright.deploy.original import Original
 from kernelwright.deploy.running import Running
 from kernelwright.deploy.trust import Watch
@@ -56,11 +57,11 @@ class Operator:
         self.backward = backward
         self._running = Running(self.kernels, self.watch, launcher=launcher)
         self._guards = {kind: make_guard(envelope) for kind, envelope in self._envelopes().items()}
-        self.overload = self._register()
         compiled = self._running.fast()
         self._is_compiled = compiled is not None
         self._has_device = any(kernel.target.kind == "cuda" for kernel in kernels)
-        self._fast: Callable[..., Any] = compiled or self._python
+        self._fast: Callable[..., Any] = compiled.launch if compiled else self._python
+        self.overload = self._register(compiled)
         if environment.disabled():
             self.watch.disable("KERNELWRIGHT_DISABLE is set", quietly=True)
 
@@ -146,9 +147,14 @@ class Operator:
         outputs = self._run(tensors)
         return self._given(self.original.plain(tensors) if outputs is None else outputs)
 
+    def _due(self, *tensors: torch.Tensor) -> torch.Tensor | Outputs:
+        """What it does where the compiled launcher found the call inside, and due for a check."""
+        outputs = self._run(tensors, check=True)
+        return self._given(self.original.plain(tensors) if outputs is None else outputs)
+
     # ------------------------------------------------------------------------------ torch
 
-    def _register(self) -> Any:
+    def _register(self, compiled: Compiled | None) -> Any:
         arguments = ", ".join(f"Tensor t{i}" for i in range(self._count))
         result = "Tensor" if self._single else f"({', '.join(['Tensor'] * len(self.problem.outputs))})"
         with _defining:
@@ -157,9 +163,11 @@ class Operator:
                 number += 1
                 name = f"{self.name}_{number}"
             _library.define(f"{name}({arguments}) -> {result}", tags=(torch.Tag.pt2_compliant_tag,))
-            for key in ("CPU", "CUDA"):
-                _library.impl(name, self._below, key)
-            _library.impl(name, self._autograd, "Autograd")
+            for key, road in (("CPU", self._below), ("CUDA", self._below), ("Autograd", self._autograd)):
+                if compiled:
+                    compiled.attach(NAMESPACE, name, key, key == "Autograd", road, self._due)
+                else:
+                    _library.impl(name, road, key)
             torch.library.register_fake(f"{NAMESPACE}::{name}", self._fake, lib=_library)
         return getattr(getattr(torch.ops, NAMESPACE), name).default
 

@@ -95,10 +95,10 @@ class Running:
             self._watch.disable("; ".join(self.refusals.values()))
         return None
 
-    def fast(self) -> Callable[..., Any] | None:
-        """Returns the compiled launcher's function for this problem on this machine, None where there is none.
+    def fast(self) -> Compiled | None:
+        """Returns the compiled launcher of this problem on this machine, None where there is none.
 
-        It takes the operator's tensors. NotImplemented: not its call; None: the call is due for a check.
+        Its `launch` takes the operator's tensors. NotImplemented: not its call; None: the call is due for a check.
 
         Raises:
             MissingTool: the launcher is asked for and cannot be built.
@@ -109,7 +109,7 @@ class Running:
         for kernel in (k for k in self._kernels if k.target.kind == "cpu" or cuda):
             ordinal = torch.cuda.current_device() if kernel.target.kind == "cuda" else 0
             if compiled := self._compile(kernel, torch.device(kernel.target.kind, ordinal)):
-                return compiled.launch
+                return compiled
         return None
 
     def _join(self, kernel: BundledKernel, device: torch.device) -> None:
