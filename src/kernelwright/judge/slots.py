@@ -43,6 +43,8 @@ MAX_SLOTS = 4096
 FOOTPRINT_LIMIT_BYTES = 1 << 30
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REGIONS = ("input", "output", "workspace")
+MEMORY_NAME = "kernelwright-"
+"""What a region is called in /proc/PID/maps, before its own name."""
 OF_FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 FUTURE_WRITE = 0x10
 """F_SEAL_FUTURE_WRITE (Linux 5.1), which Python 3.11 has no name for."""
@@ -79,7 +81,7 @@ class Region:
     def __init__(self, name: str, size: int) -> None:
         self._guard = GUARDS[name]
         self.size = _up(max(size, mmap.PAGESIZE), mmap.PAGESIZE)
-        self.fd = os.memfd_create(f"kernelwright-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.fd = os.memfd_create(MEMORY_NAME + name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, self.size)
         self.map = mmap.mmap(self.fd, self.size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         # This mapping stays as it is; later ones, and writing by any descriptor, are refused.
