@@ -132,6 +132,19 @@ def test_a_record_that_brings_a_policy_which_looks_at_nothing_does_not_hold(
     assert verify(crafted, TARGET, policy=POLICY, judge=Judge(outcome(remembered))).holds
 
 
+def test_a_claim_that_nothing_measures_again_does_not_hold(remembered: Remembered) -> None:
+    before = outcome(remembered)
+    claimed = replace(before, comparisons=(replace(before.comparisons[0], baseline="made up", speedup=99.0),))
+    crafted = replace(remembered, record=replace(remembered.record, outcome=claimed))
+    found = verify(crafted, TARGET, judge=Judge(before))
+    assert [c.evidence for c in found.checks if not c.passed] == ["not measured again: 99.00x against made up"]
+    more = replace(before, comparisons=(*before.comparisons, *claimed.comparisons))
+    crafted = replace(remembered, record=replace(remembered.record, outcome=more))
+    found = verify(crafted, TARGET, judge=Judge(before))
+    assert found.holds
+    assert found.notes == ("not measured again: 99.00x against made up",)
+
+
 def test_noise_widens_the_intervals(remembered: Remembered) -> None:
     changed = scaled(outcome(remembered), 1.15)
     assert not verify(remembered, TARGET, judge=Judge(changed)).holds

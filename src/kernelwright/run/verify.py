@@ -80,6 +80,13 @@ def verify(
     checks = [_verdict_check(remembered.record, again), *_thoroughness(target, used)]
     notes = list(_differences(remembered, target, used))
     compared = not notes
+    measured = {now.baseline for _, now in _pairs(remembered.record, again)}
+    if claims := [f"{c.speedup:.2f}x against {c.baseline}" for c in _claims(remembered, again, measured)]:
+        text = f"not measured again: {', '.join(claims)}"
+        if compared and not measured:
+            checks.append(Check(name="ratios", passed=False, evidence=text))
+        else:
+            notes.append(text)
     for before, now in _pairs(remembered.record, again):
         text = f"{now.speedup:.2f}x ({now.low:.2f} to {now.high:.2f}) against {now.baseline}"
         text += f", recorded {before.speedup:.2f}x ({before.low:.2f} to {before.high:.2f})"
@@ -134,6 +141,14 @@ def _differences(remembered: Remembered, target: Target, policy: Policy) -> tupl
 def _short(item: object) -> str:
     text = ", ".join(map(str, item)) if isinstance(item, tuple) else str(item)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _claims(remembered: Remembered, again: Record, measured: set[str]) -> list[Comparison]:
+    """What a record says of baselines that judging it again told nothing about; nothing where it failed again."""
+    said = remembered.record.outcome
+    if not isinstance(said, Judgement) or not again.passed:
+        return []
+    return [claim for claim in said.comparisons if claim.baseline not in measured]
 
 
 def _pairs(before: Record, again: Record) -> list[tuple[Comparison, Comparison]]:
