@@ -444,7 +444,8 @@ def _works_for_nobody(python: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("column", "header"), [(0, "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), (1, "/usr/include/asm-generic/unistd.h")]
+    ("column", "header"),
+    [(0, "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), (1, "/usr/include/asm-generic/unistd.h")],
 )
 def test_numbers_of_system_calls_are_the_kernels(column: int, header: str) -> None:
     # The generic table is aarch64's; the headers may be older than a call.
