@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernelwright import codec
 from kernelwright.graph import Node, Ref, ResultSpec
-from kernelwright.types import Failure, Measurement, Record, TensorSpec, digest
+from kernelwright.types import Failure, Measurement, Record, TensorSpec, digest, replace
 
 NODE = Node(
     name="sum_1",
@@ -80,3 +81,19 @@ def test_defaults_fill_fields_that_old_text_lacks() -> None:
 def test_objects_without_a_form_are_refused() -> None:
     with pytest.raises(codec.CodecError, match="set has no JSON form"):
         codec.dumps({"a": {1}})
+
+
+def test_members_of_every_value_have_types_that_can_be_looked_at() -> None:
+    for cls in codec.REGISTRY.values():
+        assert set(codec._kinds(cls)) >= {field.name for field in dataclasses.fields(cls)}
+
+
+def test_what_is_not_of_its_members_type_is_named() -> None:
+    spec = TensorSpec(name="x", shape=(2, 3), dtype="float32", role="input")
+    assert codec.misfit(spec) == ""
+    assert codec.misfit(replace(spec, shape=(2, "3"))) == "TensorSpec.shape is a tuple"
+    assert codec.misfit(replace(spec, low=1)) == ""
+    assert codec.misfit(replace(spec, low="1")) == "TensorSpec.low is a str"
+    assert codec.misfit(replace(spec, role="owner")) == "TensorSpec.role is a str"
+    nested = replace(NODE, results=(ResultSpec(shape=(4, 1), dtype=4, strides=(1, 1)),))  # type: ignore[arg-type]
+    assert codec.misfit(nested) == "ResultSpec.dtype is a int"

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from kernelwright import exchanges, graph, types
 from kernelwright.errors import KernelwrightError
@@ -44,19 +46,29 @@ def from_data(data: Any) -> Any:
 
     Fields that a newer version added and that have a default are filled in; fields that this
     version does not know are an error, since dropping them could change what a value is.
+
+    Raises:
+        CodecError: for what `to_data` cannot have made.
     """
+    try:
+        return _from_data(data)
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise CodecError(f"no value has this form: {type(error).__name__}: {str(error)[:100]}") from error
+
+
+def _from_data(data: Any) -> Any:
     if isinstance(data, list):
-        return tuple(from_data(element) for element in data)
+        return tuple(_from_data(element) for element in data)
     if not isinstance(data, dict):
         return data
     name = data.get("")
     if name == "dict":
-        return {key: from_data(element) for key, element in data["items"]}
+        return {key: _from_data(element) for key, element in data["items"]}
     cls = REGISTRY.get(str(name))
     if cls is None:
         raise CodecError(f"unknown type {name!r} in stored or received data", "update kernelwright")
     known = {f.name: f for f in fields(cls)}
-    given = {key: from_data(element) for key, element in data.items() if key}
+    given = {key: _from_data(element) for key, element in data.items() if key}
     if extra := sorted(set(given) - set(known)):
         raise CodecError(f"{name} has unknown fields: {', '.join(extra)}", "update kernelwright")
     needed = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
@@ -76,8 +88,54 @@ def loads(text: str | bytes) -> Any:
     Raises:
         CodecError: for text that is not JSON or names an unknown type or field.
     """
+    return from_data(parsed(text))
+
+
+def parsed(text: str | bytes) -> Any:
+    """Returns plain JSON data.
+
+    Raises:
+        CodecError: for text that is not JSON, or is nested more deeply than anything that is meant.
+    """
     try:
-        data = json.loads(text)
-    except ValueError as error:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise CodecError(f"not JSON: {error}") from error
-    return from_data(data)
+
+
+def misfit(item: Any) -> str:
+    """Returns which member of a value, or of one in it, is not of the type that its class says; empty for none.
+
+    `from_data` does not look, since values in pipes and stores come from `to_data`. A file may come from anybody.
+    """
+    cls: type = type(item)
+    for name, kind in _kinds(cls).items():
+        held = getattr(item, name)
+        if not _fits(held, kind):
+            return f"{type(item).__name__}.{name} is a {type(held).__name__}"
+        for part in held if isinstance(held, tuple) else (held,):
+            if is_dataclass(part) and (found := misfit(part)):
+                return found
+    return ""
+
+
+@cache
+def _kinds(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _fits(held: Any, kind: Any) -> bool:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(held, part) for part in parts)
+    if origin is Literal:
+        return held in parts
+    if origin is tuple:
+        if not isinstance(held, tuple):
+            return False
+        each = parts[:1] * len(held) if parts[1:] == (...,) else parts
+        return len(held) == len(each) and all(map(_fits, held, each))
+    if kind in (int, float):
+        return isinstance(held, int if kind is int else int | float) and not isinstance(held, bool)
+    plain = origin or (NoneType if kind is None else kind)
+    return not isinstance(plain, type) or isinstance(held, plain)

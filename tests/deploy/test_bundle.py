@@ -71,6 +71,16 @@ def test_damage_is_named(scale_bundle: Path, tmp_path: Path) -> None:
     (outside / "manifest.json").write_text(json.dumps(manifest | {"files": {"../x": "sha256:0"}}))
     with pytest.raises(UserError, match="leads out"):
         read_bundle(outside)
+    elsewhere = copy()
+    shutil.copytree(elsewhere / "kernels", tmp_path / "elsewhere", dirs_exist_ok=True)
+    named = f"../../elsewhere/{manifest['kernels'][0]}"
+    (elsewhere / "manifest.json").write_text(json.dumps(manifest | {"kernels": [named]}))
+    with pytest.raises(UserError, match="and no file of it"):
+        read_bundle(elsewhere)
+    deep = copy()
+    (deep / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match=r"manifest\.json cannot be read"):
+        read_bundle(deep)
     with pytest.raises(UserError, match="no bundle"):
         read_bundle(tmp_path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -440,3 +441,17 @@ def _works_for_nobody(python: str) -> bool:
         return _as_nobody(python, "import sys, kernelwright.jail; assert sys.version_info >= (3, 11)").returncode == 0
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("column", "header"),
+    [(0, "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), (1, "/usr/include/asm-generic/unistd.h")],
+)
+def test_numbers_of_system_calls_are_the_kernels(column: int, header: str) -> None:
+    # The generic table is aarch64's; the headers may be older than a call.
+    if not Path(header).exists():
+        pytest.skip("the kernel's headers are not installed")
+    found = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", Path(header).read_text()))
+    known = {name: numbers[column] for name, numbers in calls.NUMBERS.items() if name in found}
+    assert len(known) > 60
+    assert known == {name: int(found[name]) for name in known}

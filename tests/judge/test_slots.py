@@ -102,6 +102,30 @@ def test_the_runners_descriptor_cannot_be_made_writable(slots: Slots) -> None:
     os.close(fd)
 
 
+def test_nobody_writes_to_the_inputs_by_opening_the_descriptor_once_more(slots: Slots) -> None:
+    assert slots.input.only_ours
+    fd = slots.input.read_only_fd()
+    again = os.open(f"/proc/self/fd/{fd}", os.O_RDWR)
+    with pytest.raises(PermissionError):
+        mmap.mmap(again, slots.input.size, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    with pytest.raises(PermissionError):
+        os.write(again, b"x")
+    slots.inputs[0][0].fill_(3.0)  # the judge's own mapping is older
+    with mmap.mmap(fd, slots.input.size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE) as private:
+        private[0] = 1 ^ private[0]
+    for descriptor in (fd, again):
+        os.close(descriptor)
+
+
+def test_no_region_can_be_cut_or_made_longer(slots: Slots) -> None:
+    workspaces = Workspaces((Workspace(name="a", size_bytes=100),))
+    for region in (slots.input, slots.output, workspaces.region):
+        for size in (0, 2 * region.size):
+            with pytest.raises(PermissionError):
+                os.ftruncate(region.fd, size)
+    workspaces.region.close()
+
+
 def test_workspaces_have_guards_too() -> None:
     made = Workspaces((Workspace(name="a", size_bytes=100), Workspace(name="b", size_bytes=64)))
     made.poison(0x5A)

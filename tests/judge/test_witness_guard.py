@@ -119,3 +119,10 @@ def test_nobody_adds_an_audit_hook() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "0\n"
+
+
+@pytest.mark.parametrize("event", guard.NEW_HOOKS)
+def test_nobody_adds_what_runs_inside_other_code(event: str) -> None:
+    with pytest.raises(RuntimeError, match="inside other code"):
+        guard.refuse_hooks(event, ())
+    guard.refuse_hooks("import", ())

@@ -117,6 +117,34 @@ def test_another_ratio_on_the_same_target_does_not_hold(remembered: Remembered, 
     assert "recorded" in failed[0].evidence
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [({"families": ("given",)}, "families large"), ({"draws": 0}, "draws"), ({"rounds": 0}, "rounds")],
+)
+def test_a_record_that_brings_a_policy_which_looks_at_nothing_does_not_hold(
+    remembered: Remembered, changed: dict[str, Any], words: str
+) -> None:
+    policy = replace(POLICY, **changed)
+    crafted = replace(remembered, policy=policy, record=replace(remembered.record, policy=digest(policy)))
+    found = verify(crafted, TARGET, judge=Judge(outcome(remembered)))
+    assert not found.holds
+    assert [(c.name, words in c.evidence) for c in found.checks if not c.passed] == [("policy", True)]
+    assert verify(crafted, TARGET, policy=POLICY, judge=Judge(outcome(remembered))).holds
+
+
+def test_a_claim_that_nothing_measures_again_does_not_hold(remembered: Remembered) -> None:
+    before = outcome(remembered)
+    claimed = replace(before, comparisons=(replace(before.comparisons[0], baseline="made up", speedup=99.0),))
+    crafted = replace(remembered, record=replace(remembered.record, outcome=claimed))
+    found = verify(crafted, TARGET, judge=Judge(before))
+    assert [c.evidence for c in found.checks if not c.passed] == ["not measured again: 99.00x against made up"]
+    more = replace(before, comparisons=(*before.comparisons, *claimed.comparisons))
+    crafted = replace(remembered, record=replace(remembered.record, outcome=more))
+    found = verify(crafted, TARGET, judge=Judge(before))
+    assert found.holds
+    assert found.notes == ("not measured again: 99.00x against made up",)
+
+
 def test_noise_widens_the_intervals(remembered: Remembered) -> None:
     changed = scaled(outcome(remembered), 1.15)
     assert not verify(remembered, TARGET, judge=Judge(changed)).holds
@@ -193,6 +221,31 @@ def test_a_file_that_was_changed_is_refused(result: Result, tmp_path: Path, memb
         data[member]["name" if member == "problem" else "language"] = "changed"
     path.write_text(json.dumps(data))
     with pytest.raises(UserError, match="the record belongs to another"):
+        recollect(str(path))
+
+
+@pytest.mark.parametrize(
+    ("member", "field", "value", "words"),
+    [
+        ("policy", "rounds", "many", "Policy.rounds is a str"),
+        ("record", "duration_s", {"": "dict", "items": [[[1], 2]]}, "no value has this form"),
+        ("target", "features", [["avx2"]], "Target.features is a tuple"),
+        ("policy", "families", {"": "dict"}, "no value has this form"),
+    ],
+)
+def test_a_file_of_other_types_is_the_users_fault(
+    result: Result, tmp_path: Path, member: str, field: str, value: Any, words: str
+) -> None:
+    folder = write_best(result, tmp_path)
+    assert folder
+    path = folder / "evidence.json"
+    data = json.loads(path.read_text())
+    data[member][field] = value
+    path.write_text(json.dumps(data))
+    with pytest.raises(UserError, match=words):
+        recollect(str(path))
+    path.write_text("[" * 100_000)
+    with pytest.raises(UserError, match="no evidence file"):
         recollect(str(path))
 
 

@@ -17,7 +17,6 @@ Not here: making one (export.py), running one (operator.py).
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,16 +79,19 @@ def read_bundle(folder: str | Path) -> tuple[BundledKernel, ...]:
     found = {str(path.relative_to(root)) for path in files if path.parent.name != "__pycache__"}
     if extra := sorted(found - listed):
         raise UserError(f"{root / extra[0]} was not exported with the others", "remove it, or export again")
+    for name in map(str, manifest["kernels"]):
+        if str(Path(KERNELS, name, EVIDENCE)) not in listed:
+            raise UserError(f"{root}: the manifest names a kernel {name!r} and no file of it", AGAIN)
     return tuple(_kernel(root, str(name)) for name in manifest["kernels"])
 
 
 def _manifest(root: Path) -> dict[str, Any]:
     path = root / MANIFEST
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = codec.parsed(path.read_text(encoding="utf-8"))
     except OSError:
         raise UserError(f"{root} is no bundle: it has no {MANIFEST}", "`kernelwright export` makes one") from None
-    except ValueError as error:
+    except (ValueError, codec.CodecError) as error:
         raise UserError(f"{path} cannot be read: {error}", AGAIN) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise UserError(f"{path} has another format than {FORMAT}", "update kernelwright, or export it again")
@@ -102,13 +104,15 @@ def _kernel(root: Path, name: str) -> BundledKernel:
     folder = root / KERNELS / name
     path = folder / EVIDENCE
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = codec.parsed(path.read_text(encoding="utf-8"))
         values = {member: codec.from_data(data[member]) for member in MEMBERS}
-    except (OSError, ValueError, KeyError, KernelwrightError) as error:
+    except (OSError, ValueError, KeyError, TypeError, KernelwrightError) as error:
         raise UserError(f"{path} cannot be read: {error}", "update kernelwright, or export it again") from None
     for member, kind in MEMBERS.items():
         if not isinstance(values[member], kind):
             raise UserError(f"{path}: {member} is a {type(values[member]).__name__}", AGAIN)
+        if found := codec.misfit(values[member]):
+            raise UserError(f"{path}: {found}", AGAIN)
     record, artifact, target = values["record"], values["artifact"], values["target"]
     binary = folder / BINARY[target.kind]
     if file_digest(binary) != artifact.blob:

@@ -12,7 +12,9 @@ Not here: what is written into the slots (inputs.py) and who calls what on them 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import mmap
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,6 +43,11 @@ MAX_SLOTS = 4096
 FOOTPRINT_LIMIT_BYTES = 1 << 30
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REGIONS = ("input", "output", "workspace")
+MEMORY_NAME = "kernelwright-"
+"""What a region is called in /proc/PID/maps, before its own name."""
+OF_FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+FUTURE_WRITE = 0x10
+"""F_SEAL_FUTURE_WRITE (Linux 5.1), which Python 3.11 has no name for."""
 
 
 def half(slots: Sequence[int], rng: np.random.Generator) -> list[int]:
@@ -65,14 +72,21 @@ class Buffer:
 
 
 class Region:
-    """One block of shared memory."""
+    """One block of shared memory, whose size nobody can change.
+
+    Only inputs can be written by nobody but this process: a descriptor opened for reading is no protection, since
+    whoever holds it can open /proc/self/fd/N once more, for writing.
+    """
 
     def __init__(self, name: str, size: int) -> None:
         self._guard = GUARDS[name]
         self.size = _up(max(size, mmap.PAGESIZE), mmap.PAGESIZE)
-        self.fd = os.memfd_create(f"kernelwright-{name}", os.MFD_CLOEXEC)
+        self.fd = os.memfd_create(MEMORY_NAME + name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, self.size)
         self.map = mmap.mmap(self.fd, self.size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        # This mapping stays as it is; later ones, and writing by any descriptor, are refused.
+        self.only_ours = name == REGIONS[0] and _seal(self.fd, FUTURE_WRITE)
+        _seal(self.fd, OF_FIXED_SIZE | fcntl.F_SEAL_SEAL)
         self.bytes = torch.frombuffer(self.map, dtype=torch.uint8)
         self.address = self.bytes.data_ptr()
         self.guard_all()
@@ -101,12 +115,20 @@ class Region:
         ctypes.memset(self.address + offset, byte, size)
 
     def read_only_fd(self) -> int:
-        """Returns a new descriptor through which the memory can never be written."""
+        """Returns a new descriptor for reading: enough for a process that makes no system calls (see the class)."""
         return os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Gives the descriptor back; the memory goes when nobody maps it any more."""
         os.close(self.fd)
+
+
+def _seal(fd: int, seals: int) -> bool:
+    """Tells whether the kernel knows these seals."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+        return True
+    return False
 
 
 class Slots:

@@ -5,7 +5,6 @@ Not here: judging it again (verify.py).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,8 +67,8 @@ def _from_folder(path: Path) -> Remembered:
 
 def _from_file(path: Path) -> Remembered:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+        data = codec.parsed(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, codec.CodecError) as error:
         raise UserError(f"{path} is no evidence file: {error}", f"give the {EVIDENCE} of a best folder") from None
     if not isinstance(data, dict):
         raise UserError(f"{path} is no evidence file", f"give the {EVIDENCE} of a best folder")
@@ -78,7 +77,18 @@ def _from_file(path: Path) -> Remembered:
         return _completed(path, data)
     if missing:
         raise UserError(f"{path} lacks {', '.join(missing)}", f"it needs {', '.join(MEMBERS)}")
-    return _checked(path, {name: codec.from_data(data[name]) for name in MEMBERS})
+    return _checked(path, {name: _value(path, data[name]) for name in MEMBERS})
+
+
+def _value(path: Path, data: Any) -> Any:
+    """A file may come from anybody: what is no value is its fault, not ours."""
+    try:
+        made = codec.from_data(data)
+    except codec.CodecError as error:
+        raise UserError(f"{path} cannot be read: {error.message}", error.fix) from None
+    if found := codec.misfit(made):
+        raise UserError(f"{path} cannot be read: {found}", "give a file that nobody has changed")
+    return made
 
 
 def _completed(path: Path, data: dict[str, Any]) -> Remembered:
@@ -86,7 +96,7 @@ def _completed(path: Path, data: dict[str, Any]) -> Remembered:
     store = path.parent.parent / STORE
     if not store.is_file():
         raise UserError(f"{path} holds no candidate, and there is no {store}", "optimize again to get one that does")
-    values = {name: codec.from_data(data[name]) for name in MEMBERS if name != "kernel"}
+    values = {name: _value(path, data[name]) for name in MEMBERS if name != "kernel"}
     with Store(store, create=False) as opened:
         return _checked(path, values | {"kernel": opened.get(data["candidate"])})
 

@@ -2,7 +2,8 @@
 
 On the target and under the policy of the record the verdict and the ratios must come out again. Elsewhere the verdict
 must, and ratios are told without a judgement: they belong to the machine.
-**Covers**: the verdict; each baseline's ratio within both intervals, widened by both runs' noise.
+**Covers**: the verdict; each baseline's ratio within both intervals, widened by both runs' noise; a policy that a
+    record brings and that looks at less than the judge ever does.
 **Does not cover**: absolute times, which depend on what else the machine does.
 Not here: finding records (recollect.py).
 """
@@ -10,6 +11,8 @@ Not here: finding records (recollect.py).
 from __future__ import annotations
 
 from kernelwright.judge import Judge
+from kernelwright.judge.policies import SCREEN
+from kernelwright.languages.emulation import is_emulated
 from kernelwright.run.result import outcome_name
 from kernelwright.run.session import JudgeFactory, OnEvent, Session, disturbed
 from kernelwright.store import Store
@@ -74,9 +77,16 @@ def verify(
         session = Session(remembered.problem, target, store=store, policies=(used,), on_event=on_event)
         with judge(remembered.problem, target, on_event=session.hear) as it:
             _, again = next(iter(session.judge(it, (remembered.candidate,), used)))
-    checks = [_verdict_check(remembered.record, again)]
+    checks = [_verdict_check(remembered.record, again), *_thoroughness(target, used)]
     notes = list(_differences(remembered, target, used))
     compared = not notes
+    measured = {now.baseline for _, now in _pairs(remembered.record, again)}
+    if claims := [f"{c.speedup:.2f}x against {c.baseline}" for c in _claims(remembered, again, measured)]:
+        text = f"not measured again: {', '.join(claims)}"
+        if compared and not measured:
+            checks.append(Check(name="ratios", passed=False, evidence=text))
+        else:
+            notes.append(text)
     for before, now in _pairs(remembered.record, again):
         text = f"{now.speedup:.2f}x ({now.low:.2f} to {now.high:.2f}) against {now.baseline}"
         text += f", recorded {before.speedup:.2f}x ({before.low:.2f} to {before.high:.2f})"
@@ -95,6 +105,19 @@ def _verdict_check(before: Record, again: Record) -> Check:
     if disturbed(again):
         text += "; the machine was too busy for honest times: run this again when it is idle"
     return Check(name="verdict", passed=before.passed == again.passed, evidence=text)
+
+
+def _thoroughness(target: Target, policy: Policy) -> tuple[Check, ...]:
+    """A record brings its own policy: one that looks at nothing would let anything hold."""
+    missing = [family for family in SCREEN.families if family not in policy.families]
+    lacks = [f"families {', '.join(missing)}"] if missing else []
+    lacks += [name for name, has in (("draws", policy.draws), ("rounds", policy.rounds)) if has < 1]
+    if is_emulated(target) and "rounds" in lacks:
+        lacks.remove("rounds")  # nothing is timed there
+    if not lacks:
+        return ()
+    text = f"{policy.name} lacks {'; '.join(lacks)}, which the judge's quickest one has; name another with --policy"
+    return (Check(name="policy", passed=False, evidence=text),)
 
 
 def _differences(remembered: Remembered, target: Target, policy: Policy) -> tuple[str, ...]:
@@ -118,6 +141,14 @@ def _differences(remembered: Remembered, target: Target, policy: Policy) -> tupl
 def _short(item: object) -> str:
     text = ", ".join(map(str, item)) if isinstance(item, tuple) else str(item)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _claims(remembered: Remembered, again: Record, measured: set[str]) -> list[Comparison]:
+    """What a record says of baselines that judging it again told nothing about; nothing where it failed again."""
+    said = remembered.record.outcome
+    if not isinstance(said, Judgement) or not again.passed:
+        return []
+    return [claim for claim in said.comparisons if claim.baseline not in measured]
 
 
 def _pairs(before: Record, again: Record) -> list[tuple[Comparison, Comparison]]:

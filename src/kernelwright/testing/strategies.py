@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from kernelwright.judge.policies import SCREEN
 from kernelwright.search import Results, Strategy
 from kernelwright.search.speed import speed
 from kernelwright.types import (
@@ -351,4 +352,4 @@ def _some_candidates() -> Iterator[Candidate]:
 
 def fake_policy(name: str) -> Policy:
     """Returns a policy that differs from others by its name only."""
-    return Policy(name=name, families=("normal",), draws=1, baselines=("eager",), rounds=3, block_us=100.0)
+    return Policy(name=name, families=SCREEN.families, draws=1, baselines=("eager",), rounds=3, block_us=100.0)

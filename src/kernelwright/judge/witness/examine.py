@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import torch
 
+from kernelwright.errors import UserError
 from kernelwright.judge import conditions, integrity, timing
 from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.draws import Draw
@@ -65,6 +66,10 @@ def examine_witnessed(
 
 def _spares_of(session: Session) -> tuple[Spares, Region]:
     if session not in _spares:
+        if not session.slots.input.only_ours:
+            raise UserError(
+                "this kernel cannot keep Python from writing to the judge's inputs", "use Linux 5.1 or newer"
+            )
         stamps = stamps_region()
         # Both live as long as the session does: a process that waits must be able to map them.
         fds = (session.slots.input.read_only_fd(), session.slots.output.fd, stamps.fd)

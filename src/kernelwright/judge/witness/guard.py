@@ -33,7 +33,8 @@ from torch import _C
 OURS = ("kernelwright.judge.witness", "kernelwright.reference_program")
 VIEW = "aten::view"
 """What an argument's tensor is made by."""
-NEW_HOOK = "sys.addaudithook"
+NEW_HOOKS = ("sys.addaudithook", "sys.monitoring.register_callback")
+"""The latter from Python 3.12 on: what it calls runs inside everybody's code, as a trace function does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,10 @@ class Table:
 
 
 def refuse_hooks(event: str, arguments: object) -> None:
-    """Is the first audit hook, and lets nobody add another one."""
+    """Is the first audit hook, and lets nobody add another one, nor what is called for each line or function."""
     del arguments
-    if event == NEW_HOOK:
-        raise RuntimeError("no audit hooks here")
+    if event in NEW_HOOKS:
+        raise RuntimeError("no hooks here that run inside other code")
 
 
 def own_tables() -> list[Table]:
@@ -101,6 +102,8 @@ def watch(tables: Iterable[Table], functions: Iterable[types.FunctionType]) -> I
     getitimer, clocks = signal.getitimer, (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
     running = tuple(getitimer(clock)[0] > 0 for clock in clocks)
     getprofile, gettrace, trace = sys.getprofile, sys.gettrace, sys.gettrace()
+    of_frames = getattr(_C._dynamo.eval_frame, "get_eval_frame_callback", gettrace)
+    compiler = of_frames()
     modes = (_C._len_torch_function_stack, _C._len_torch_dispatch_stack)
     left_on = tuple(count() for count in modes)
     kernels_of = _C._dispatch_dump
@@ -125,6 +128,8 @@ def watch(tables: Iterable[Table], functions: Iterable[types.FunctionType]) -> I
                 found = "the timers were changed"
         if getprofile() is not None or gettrace() is not trace:
             found = "the profile function was changed"
+        if of_frames() is not compiler:
+            found = "what torch asks of every frame was changed"
         if modes[0]() != left_on[0] or modes[1]() != left_on[1]:
             found = "a torch mode was left on"
         if kernels_of(view) != kernels:

@@ -3,7 +3,8 @@
 What is handed in later must be what lay there then: so it does not matter what runs in the candidate's process while
 results are looked at and copied, nor how it came to run there. Not here: who stops the process (witness.py).
 
-Covers: work that is done after the call, by whatever means; addresses at which nothing lies.
+Covers: work that is done after the call, by whatever means; addresses at which nothing lies; results that are the
+    inputs' memory, mapped once more.
 Does not cover: results on another device; where the kernel lets nobody read another process's memory.
 """
 
@@ -19,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from kernelwright.judge.findings import Unfit
-from kernelwright.judge.slots import Slots
+from kernelwright.judge.slots import MEMORY_NAME, Slots
 from kernelwright.judge.witness import observing, structure
 from kernelwright.reference_program import DTYPES
 
@@ -72,6 +73,7 @@ class Looking:
 
     def __init__(self, slots: Slots, setup: Mapping[str, Any], rng: np.random.Generator) -> None:
         self._slots, self._rng, self._active = slots, rng, setup["device"] == "cpu"
+        self._aliases = [bool(alias) for alias in setup["aliases"]]
         self._outputs = [
             Layout(spec.name, tuple(spec.shape), structure.dense(spec.shape, order), DTYPES[spec.dtype].itemsize)
             for spec, order in zip(slots.problem.outputs, setup["orders"], strict=True)
@@ -84,6 +86,9 @@ class Looking:
             process: whose memory it is.
             slots: of the calls, in order.
             places: the addresses of each call's results, as the process tells them.
+
+        Raises:
+            Unfit: for a result that lies in the judge's own memory, by whatever mapping.
         """
         found: list[Seen] = []
         for position in self._rng.permutation(len(slots))[:LOOKED_CALLS].tolist() if self._active else ():
@@ -93,6 +98,8 @@ class Looking:
                     at = np.uint64(places[position][index])
                     addresses = at + output.offsets(elements).astype(np.uint64)
                     there = observing.read_memory(process, addresses, output.item)
+                    if not self._aliases[index]:
+                        self._not_ours(process, int(at), output)
                 except PermissionError:
                     self._active = False
                     return []
@@ -100,6 +107,12 @@ class Looking:
                     there = None
                 found.append(Seen(slots[position], index, elements, there))
         return found
+
+    def _not_ours(self, process: int, at: int, output: Layout) -> None:
+        """The process itself compares addresses: inputs that it has mapped once more lie at others."""
+        name = observing.file_below(process, at, output.count * output.item) if output.count else ""
+        if f"memfd:{MEMORY_NAME}" in name:
+            raise Unfit("structure", f"{output.name} lies in the judge's own memory, mapped once more")
 
     def compare(self, seen: Sequence[Seen]) -> None:
         """Holds what was handed in against what lay there when the clock had stopped.

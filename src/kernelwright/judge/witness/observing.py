@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from kernelwright.jail import children_of
 
-FILE_PAGE = 1 << 61
+FILE_PAGE = np.uint64(1 << 61)
 """In /proc/PID/pagemap: the page is still the file's, not a private copy."""
-PRESENT = 1 << 63
+PRESENT = np.uint64(1 << 63)
 MOST_PIECES = 1024
 """Of one call of process_vm_readv (IOV_MAX)."""
 _process_vm_readv = ctypes.CDLL(None, use_errno=True).process_vm_readv
@@ -91,15 +91,37 @@ def written_page(process: int, address: int, size: int) -> int | None:
     Raises:
         OSError: where the kernel does not tell.
     """
+    entries = _pages(process, address, size)
+    places = (((entries & PRESENT) != 0) & ((entries & FILE_PAGE) == 0)).nonzero()[0]
+    return int(places[0]) * mmap.PAGESIZE if len(places) else None
+
+
+def file_below(process: int, address: int, size: int) -> str:
+    """Returns the name of a file, or of shared memory, of which a page is mapped there; empty where all is its own.
+
+    Raises:
+        OSError: where the kernel does not tell.
+    """
+    entries = _pages(process, address, size)
+    places = (((entries & PRESENT) != 0) & ((entries & FILE_PAGE) != 0)).nonzero()[0]
+    if not len(places):
+        return ""
+    page = (address // mmap.PAGESIZE + int(places[0])) * mmap.PAGESIZE
+    for line in Path(f"/proc/{process}/maps").read_text().splitlines():
+        first, last = (int(end, 16) for end in line.split(maxsplit=1)[0].split("-"))
+        if first <= page < last:
+            return line.split(maxsplit=5)[5] if line.count("/") else ""
+    return ""
+
+
+def _pages(process: int, address: int, size: int) -> NDArray[np.uint64]:
+    """The entries of /proc/PID/pagemap for some bytes."""
     first = address // mmap.PAGESIZE
     count = (address + size - 1) // mmap.PAGESIZE - first + 1
     with open(f"/proc/{process}/pagemap", "rb", buffering=0) as file:
         file.seek(8 * first)
         data = file.read(8 * count)
-    entries = np.frombuffer(data[: len(data) // 8 * 8], dtype=np.uint64)
-    private = ((entries & np.uint64(PRESENT)) != 0) & ((entries & np.uint64(FILE_PAGE)) == 0)
-    places = private.nonzero()[0]
-    return int(places[0]) * mmap.PAGESIZE if len(places) else None
+    return np.frombuffer(data[: len(data) // 8 * 8], dtype=np.uint64)
 
 
 def read_memory(process: int, addresses: NDArray[np.uint64], size: int) -> NDArray[np.uint8]:
