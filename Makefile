@@ -3,9 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+<<<<<<< HEAD
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 # Which torch: any version from 2.11 on, of any build that pip finds; empty for the one that PYTHON has already.
 TORCH ?= torch==2.13.0
+=======
+GPU_WORKERS ?= 4
+>>>>>>> main
 
 .PHONY: setup check test gpu demo bench clean help
 
@@ -32,7 +36,8 @@ test: $(READY)   ## all tests; no GPU, no network
 	$(BIN)/python -m pytest -n 2 --reruns 1 -rR
 
 gpu: $(READY)    ## the tests that need a GPU; a skip is a failure
-	$(BIN)/python -m pytest tests/gpu --require-gpu -n0
+	$(BIN)/python -m pytest tests/gpu --require-gpu -m "not alone" -n $(GPU_WORKERS)
+	$(BIN)/python -m pytest tests/gpu --require-gpu -m alone -n0
 
 demo: $(READY)   ## optimise a bundled operation on the CPU and write an HTML report
 	$(BIN)/kernelwright optimize rms_norm --budget 40s --out kernelwright-out/demo
