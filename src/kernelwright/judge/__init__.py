@@ -83,7 +83,8 @@ class Judge:
         self._program: Path | None = None
         if self._device is None:
             self._program = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)
-        self._builder = Builder(target)
+        # Beside a device that judges, two processors are left to those that watch it.
+        self._builder = Builder(target, workers=max(1, target.threads - 2) if self._device else None)
         self._second = second_device.SecondDevice(lambda one: Judge(one, emulated_target(), on_event=on_event))
         self._worker: Worker | None = None
         self._opened = False
@@ -98,15 +99,14 @@ class Judge:
             self._prepared.clear()
 
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
-        """Yields one record for each candidate, in order. All are built before the first is run.
+        """Yields one record for each candidate, in order. On a CPU all are built before the first is run.
+
+        A device judges while the next are built: no compiler runs where time is taken.
 
         What candidates share and `prepare` did not make is made when the first candidate comes so far, so that
         one that does not compile, or is wrong on the first draw, is told at once.
         """
-        started = time.monotonic()
-        built = self._builder.build(self.problem, candidates)
-        build_s = (time.monotonic() - started) / max(1, len(candidates))
-        for candidate, artifact in zip(candidates, built, strict=True):
+        for candidate, artifact, build_s in self._built(candidates):
             begun = time.monotonic()
             outcome = artifact if isinstance(artifact, Failure) else self._examine(candidate, artifact, policy)
             if policy.memory_checkers and isinstance(outcome, Judgement) and outcome.verdict.passed:
@@ -121,6 +121,20 @@ class Judge:
                 host=platform.node(),
                 duration_s=build_s + time.monotonic() - begun,
             )
+
+    def _built(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Artifact | Failure, float]]:
+        """Yields candidates with what they became, and the seconds that each was waited for."""
+        started = time.monotonic()
+        if self._device is None or len(candidates) < 2:
+            built = self._builder.build(self.problem, candidates)
+            build_s = (time.monotonic() - started) / max(1, len(candidates))
+            yield from ((*both, build_s) for both in zip(candidates, built, strict=True))
+            return
+        waited_for = self._builder.begin(self.problem, candidates)
+        for candidate in candidates:
+            begun = time.monotonic()
+            artifact = next(waited_for)
+            yield candidate, artifact, time.monotonic() - begun
 
     def baselines(self, policy: Policy) -> tuple[Measurement, ...]:
         """Returns the baselines' times, without a candidate."""

@@ -17,7 +17,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import torch
 
 from kernelwright.errors import SourceError
-from kernelwright.judge.correctness import FINER, Bound, Finding, FloatBound, bounds_for, exact_bounds
+from kernelwright.judge.correctness import FINER, Bound, FloatBound, bounds_for, exact_bounds
+from kernelwright.judge.exact_bound import Finding
 from kernelwright.judge.exactness import sums_only
 from kernelwright.judge.inputs import (
     CEILINGS,

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 from tests.judge.device.fake_device import FakeExecutor, Kernel, artifact_for, candidate_for, softmax_problem
+from tests.judge.device.own_passes import emulated
 from tests.judge.kernel_files import make_problem
 from tests.judge.test_gradients import joint
 
-from kernelwright.judge.correctness import Finding
 from kernelwright.judge.device import arena, floors
 from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceSession
 from kernelwright.judge.draws import AnyDraws
+from kernelwright.judge.exact_bound import Finding
 from kernelwright.judge.policies import DEVICE_SCREEN
 from kernelwright.types import Failure, Judgement, Policy, Target, Workspace, digest, replace
 
@@ -48,8 +51,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch.undo()
 
 
+@pytest.fixture(scope="module", params=["torch", "own passes"], autouse=True)
+def way(request: pytest.FixtureRequest, own_library: ctypes.CDLL) -> Iterator[str]:
+    """Every test runs twice: whole tensors are handled through torch, and by the judge's own kernels, emulated."""
+    with emulated(own_library) if request.param == "own passes" else nullcontext():
+        yield request.param
+
+
 @pytest.fixture(scope="module")
-def executor() -> FakeExecutor:
+def executor(way: str) -> FakeExecutor:
     return FakeExecutor({})
 
 
