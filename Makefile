@@ -3,7 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+<<<<<<< HEAD
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+# Which torch: any version from 2.11 on, of any build that pip finds; empty for the one that PYTHON has already.
+TORCH ?= torch==2.13.0
+=======
 GPU_WORKERS ?= 4
+>>>>>>> main
 
 .PHONY: setup check test gpu demo bench clean help
 
@@ -11,11 +17,12 @@ help:            ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 setup: $(READY)  ## make the virtual environment with pinned dependencies
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock requirements-cpu.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PYTHON) -m venv $(if $(TORCH),,--system-site-packages) $(VENV) || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
+	$(if $(TORCH),$(PIP) -c requirements.lock $(TORCH))
+	$(PIP) -r requirements.lock $$($(BIN)/python -c 'import triton' 2>/dev/null || echo -r requirements-cpu.lock)
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 check: $(READY)  ## lint, types, layers and the length report

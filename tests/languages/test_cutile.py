@@ -26,7 +26,6 @@ class TestCutile(LanguageSuite):
     broken = (GOOD.replace("a * b", "a * c"), 9)
     mismatched = GOOD.replace("out, n", "out: ct.ScalarInt64, n")
     forbidden = (f"import os\n{GOOD}", "'os'")
-    patience_s = 25.0
     endless = f"{GOOD}\nwhile True:\n    pass\n"
     option = ("occupancy", 2)
 

@@ -30,7 +30,6 @@ class TestTriton(LanguageSuite):
     broken = (GOOD.replace("tl.store(out", "tl.stoor(out"), 10)
     mismatched = GOOD.replace("out, n", "out: tl.int64, n")
     forbidden = (f"import os\n{GOOD}", "'os'")
-    patience_s = 25.0
     endless = f"{GOOD}\nwhile True:\n    pass\n"
     option = ("num_warps", 2)
 

@@ -39,6 +39,8 @@ from kernelwright.types import (
 )
 
 SIZE = 64
+IMPATIENT_S = 5.0
+"""The deadline of a compilation that would take minutes."""
 
 
 def scale_problem() -> Problem:
@@ -107,8 +109,6 @@ class LanguageSuite:
     """A text that the language refuses to compile, and a word of the reason."""
     endless: str
     """A text that takes minutes to compile."""
-    patience_s: float = 5.0
-    """A deadline that a good build meets on a busy machine, and an endless one does not."""
     option: tuple[str, OptionValue]
     """An option that the language knows, with a value that is not the default."""
 
@@ -248,10 +248,13 @@ class LanguageSuite:
 
     def test_endless_compilation_is_killed_and_the_builder_goes_on(self, builder: Builder) -> None:
         """A build ends at its deadline, with everything it started."""
-        with Builder(self.target(), workers=1, deadline_s=self.patience_s) as impatient:
+        with Builder(self.target(), workers=1) as impatient:
+            self.built(impatient, f"{self.good}\n{self.comment} before the endless one\n")
+            usual_s, impatient.deadline_s = impatient.deadline_s, IMPATIENT_S
             failure = self.refused(impatient, self.endless)
             assert failure.kind == "timeout"
-            self.built(impatient, self.good)
+            impatient.deadline_s = usual_s
+            self.built(impatient, f"{self.good}\n{self.comment} after it\n")
         deadline = time.monotonic() + 20
         while _compilers() and time.monotonic() < deadline:  # a killed process takes a moment to go
             time.sleep(0.05)

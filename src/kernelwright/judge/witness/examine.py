@@ -30,6 +30,10 @@ from kernelwright.judge.witness.spares import Spares
 from kernelwright.judge.witness.witness import Witness, setup_of, stamps_region
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict, replace
 
+COMPILING = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "TORCHINDUCTOR_VEC_ISA_OK": "1"}
+"""For candidates that use torch.compile. Nothing that it compiles outlives their process: a header compiled ahead and
+trial compilations for each instruction set that the processor names would serve one kernel, and cost most of its first
+call (15 of 23 processor seconds; torch 2.13, g++ 12, two cores of an EPYC)."""
 MORE_CHECKS = ("structure", "environment", "threads", "processes")
 NOTE = (
     "witnessed: the author's own Python ran in the measured process. It was judged from outside, but only sealed "
@@ -73,7 +77,7 @@ def _spares_of(session: Session) -> tuple[Spares, Region]:
         stamps = stamps_region()
         # Both live as long as the session does: a process that waits must be able to map them.
         fds = (session.slots.input.read_only_fd(), session.slots.output.fd, stamps.fd)
-        variables = conditions.environment(session.target.threads, bound=session.device == "cpu")
+        variables = conditions.environment(session.target.threads, bound=session.device == "cpu") | COMPILING
         memory_bytes = int(describe(session)["memory_bytes"])
         devices = () if session.device == "cpu" else ("nvidia",)
         made = Spares(fds, variables, memory_bytes=memory_bytes, devices=devices)
