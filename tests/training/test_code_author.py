@@ -47,8 +47,11 @@ def test_what_was_written_is_scored_as_it_was_sampled(folder: Path) -> None:
     author = CodeAuthor(folder, device="cpu")
     prompt = author.prompt(PROMPT)
     assert author.text(prompt).endswith("assistant: ")
-    episodes, broken = author.write(prompt, 3, most=12, temperature=0.8, seed=5)
-    again, _ = author.write(prompt, 3, most=12, temperature=0.8, seed=5)
+    other = author.prompt((("user", "write another kernel than that"),))
+    groups = author.write([prompt, other], 3, most=12, temperature=0.8, seed=5)
+    episodes, broken = zip(*(pair for group in groups for pair in group), strict=True)
+    again = [e for group in author.write([prompt, other], 3, most=12, temperature=0.8, seed=5) for e, _ in group]
+    assert [e.ids[: len(p)] for e, p in zip(episodes, [prompt] * 3 + [other] * 3, strict=True)] == [prompt] * 3 + [other] * 3
     assert [e.ids for e in episodes] == [e.ids for e in again]
     assert len({tuple(e.ids) for e in episodes}) > 1
     author.recall(episodes, 0.8, 2)
@@ -70,7 +73,7 @@ def test_a_lesson_is_learnt_and_ends_the_turn(folder: Path, tmp_path: Path) -> N
     assert scored(author, [episode], 1.0)[0].exp().min().item() > 0.8
     author.save(tmp_path)
     kept = CodeAuthor(tmp_path, device="cpu")
-    (written,), (off,) = kept.write(prompt, 1, most=12, temperature=0.05, seed=0)
+    (((written, off),),) = kept.write([prompt], 1, most=12, temperature=0.05, seed=0)
     assert kept.text(written.ids[len(prompt) :]) == "abc"
     assert not off
 

@@ -247,8 +247,8 @@ def evaluate(
 ) -> tuple[Outcome, ...]:
     """Returns what an author's answers to plain prompts, which show nothing, are worth."""
     found = []
-    for number, exercise in enumerate(exercises):
-        (answers,) = practice.sample([(exercise, ())], count, seed=seed + number)
+    sampled = practice.sample([(exercise, ()) for exercise in exercises], count, seed=seed)
+    for exercise, answers in zip(exercises, sampled, strict=True):
         candidates = [answer for answer in answers if isinstance(answer, Candidate)]
         known = [
             e.candidate for row in exercise.rows if (e := practice.exemplar(exercise, row)) and e.candidate.template
