@@ -3,7 +3,8 @@
     python benchmarks/training_table.py record --work DIR [--budget 9m]   again and again, until it says `done`
     python benchmarks/training_table.py write --work DIR                  docs/results/training-table.json
 
-An experiment on the table costs no judgement, comes out the same on every machine, and compares everybody on the same
+Problems to practise on are what benchmarks/cpu.py left behind: schedules that the tuner had judged, so more good ones than
+bad. Held-out problems have every schedule judged. An experiment on the table costs no judgement, comes out the same on every machine, and compares everybody on the same
 numbers; what the machine's noise did to a record on the day is part of the landscape and equal for all.
 Spaces are cut to at most POINTS schedules, so that all of a space can be judged. Not here: the experiments
 (training_small.py).
@@ -19,23 +20,21 @@ from typing import Any
 
 from kernelwright import api, capture, languages
 from kernelwright.judge import policies
-from kernelwright.graph import Capture
 from kernelwright.process import Worker
-from kernelwright.search.speed import against_reference
 from kernelwright.store import Store
 from kernelwright.training import families, rows
-from kernelwright.training.corpus import templates_of
-from kernelwright.training.exercises import Exercise, recorded_of
-from kernelwright.training.features import words_of
+from kernelwright.training.corpus import rows_of, templates_of
 from kernelwright.training.judging import Court
 from kernelwright.training.grammar import Grammar
 from kernelwright.training.rows import Row, Schedules, Split
-from kernelwright.types import Candidate, Judgement, Parameter, Space, Template, digest, replace
+from kernelwright.types import Parameter, Space, Template, digest, replace
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "results" / "training-table.json"
 POINTS, ROUNDS = 24, 12
 """Of a problem; of each judgement: a quick look's six are too few on a machine that does other things beside."""
-HELD_OUT = ("leaky_bias", "tanh_residual", "row_sum", "centre_rows", "log_softmax_row", "entropy")
+LEAST = 8
+"""Records of a problem that is of any use."""
+HELD_OUT = ("leaky_bias", "silu_scale", "tanh_residual", "row_sum", "centre_rows", "log_softmax_row")
 
 
 def cut(template: Template) -> Template:
@@ -76,33 +75,92 @@ def record(work: Path, budget_s: float) -> bool:
     return True
 
 
-def table(work: Path) -> dict[str, Any]:
-    """Returns the table as plain data: for each problem its space and (point, median, low, noise) of each record."""
+def table(stores: list[Path]) -> dict[str, Any]:
+    """Returns the table as plain data: for each problem its spaces and (point, median, low, noise) of each record.
+
+    Args:
+        stores: this script's own folder, then folders of `benchmarks/cpu.py`, of which the tuner chose the schedules.
+    """
     told: list[dict[str, Any]] = []
-    with Store(work / api.STORE, create=False) as store, court_of_table(store) as court:
-        for captured in sorted(store.values("Capture"), key=lambda c: str(c.problem.name)):
-            told.append(_problem(captured, court))
-        return {
-            "what": f"every schedule of a cut space of {len(told)} problems, judged once under `{court.screen.name}`",
-            "made": "python benchmarks/training_table.py record, then write",
-            "target": court.target.architecture, "threads": court.target.threads,
-            "policy": digest(court.screen), "thorough": digest(court.thorough), "problems": told,
-        }  # fmt: skip
-
-
-def _problem(captured: Capture, court: Any) -> dict[str, Any]:
-    (template,) = map(cut, templates_of(captured, court.target)[:1])
-    grammar, found = Grammar((template,)), []
-    every = {c: grammar.point(choices) for choices in grammar.every() if (c := grammar.candidate(choices)) is not None}
-    for candidate, judged in court.records(captured.problem, every).items():
-        against = against_reference(judged.outcome) if isinstance(judged.outcome, Judgement) else None
-        if judged.passed and against is not None:
-            values = [choice for _, choice in every[candidate]]
-            full = judged.policy == digest(court.thorough)
-            found.append([values, round(against.speedup, 4), round(against.low, 4), round(judged.outcome.noise, 4), full])
-    family = captured.problem.name.split(".")[0]
+    for number, path in enumerate(stores):
+        with Store(path / api.STORE, create=False) as store:
+            captures = {digest(c.problem): c for c in store.values("Capture")}
+            found: dict[str, list[Row]] = {}
+            for row in rows_of(store):
+                if row.kind == "kernel" and row.template and row.low:
+                    found.setdefault(row.problem_digest, []).append(row)
+            for key, some in found.items():
+                target = store.get(some[0].target)
+                templates = [cut(t) if number == 0 else t for t in templates_of(captures[key], target)]
+                problem = _problem(some, templates, "held-out" if number == 0 else "train")
+                if sum(len(t["records"]) for t in problem["templates"]) >= LEAST:
+                    told.append(problem)
     return {
-        "family": family, "split": "held-out" if family in HELD_OUT else "train", "digest": digest(captured.problem),
-        "features": list(words_of(captured, court.target)), "template": template.name, "emitted": len(every),
-        "space": [[p.name, list(p.values)] for p in template.space.parameters], "records": found,
+        "what": "records of the judge: all schedules of cut spaces (held-out), and what the tuner had judged (train)",
+        "made": "benchmarks/training_table.py record, then write, beside the stores of benchmarks/cpu.py",
+        "machine": "two-core AMD EPYC virtual machine that others used as well; held-out problems on one thread",
+        "problems": sorted(told, key=lambda one: str(one["family"])),
     }  # fmt: skip
+
+
+def _problem(some: list[Row], templates: list[Template], split: Split) -> dict[str, Any]:
+    first, told = some[0], []
+    for template in templates:
+        allowed = {p.name: p.values for p in template.space.parameters}
+        records = [
+            [[choice for _, choice in row.point], round(row.speedup or 0.0, 4), round(row.low or 0.0, 4)]
+            for row in some
+            if row.template == template.name and all(choice in allowed.get(name, ()) for name, choice in row.point)
+        ]
+        if records:
+            space = [[p.name, list(p.values)] for p in template.space.parameters]
+            told.append({"name": template.name, "space": space, "records": records})
+    return {
+        "family": first.family, "split": split, "digest": first.problem_digest, "features": list(first.features),
+        "templates": told,
+    }  # fmt: skip
+
+
+def write_corpus(kept: dict[str, Any], folder: Path) -> None:
+    """Writes a table as a corpus that `kernelwright train --recorded` takes."""
+    split: dict[Split, list[Row]] = {"train": [], "held-out": []}
+    spaces = []
+    for one in kept["problems"]:
+        for template in one["templates"]:
+            names = [name for name, _ in template["space"]]
+            parameters = tuple(Parameter(name=name, values=tuple(values)) for name, values in template["space"])
+            spaces.append(
+                Schedules(problem_digest=one["digest"], template=template["name"], space=Space(parameters=parameters))
+            )
+            split[one["split"]] += [
+                Row(
+                    kind="kernel", family=one["family"], problem=one["family"], problem_digest=one["digest"],
+                    features=tuple(one["features"]), reference="", language="cpp", template=template["name"],
+                    point=tuple(zip(names, values, strict=True)), source="", speedup=speedup, low=low, noise=0.0,
+                    policy="k1:recorded", target="k1:recorded",
+                )
+                for values, speedup, low in template["records"]
+            ]  # fmt: skip
+    rows.write(folder, {name: tuple(some) for name, some in split.items()}, spaces, {"rows": kept["what"]})
+
+
+def main() -> None:
+    """Does what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["record", "write"])
+    parser.add_argument("--work", type=Path, default=Path("kernelwright-out/training-table"))
+    parser.add_argument("--bench", type=Path, default=Path("kernelwright-out/bench"), help="of benchmarks/cpu.py")
+    parser.add_argument("--budget", type=float, default=540.0, help="seconds of this call")
+    given = parser.parse_args()
+    if given.what == "record":
+        print("done" if record(given.work, given.budget) else "go on")
+    else:
+        kept = table([given.work, *sorted(p.parent for p in given.bench.glob(f"*/{api.STORE}"))])
+        problems = ",\n".join(json.dumps(one) for one in kept.pop("problems"))
+        head = json.dumps(kept, indent=1).removesuffix("\n}")
+        TABLE.write_text(f'{head},\n "problems": [\n{problems}\n]\n}}\n')
+        print(TABLE)
+
+
+if __name__ == "__main__":
+    main()

@@ -133,7 +133,7 @@ class CodePractice:
     """An author that writes kernels as text.
 
     Args:
-        author: of kind `code`.
+        author: of kind `code`; None where only prompts are wanted.
         target: what prompts say about the machine.
         language: cpp or cuda.
         most: tokens of an answer.
@@ -141,9 +141,11 @@ class CodePractice:
     """
 
     def __init__(
-        self, author: Author, target: Target, *, language: str = "cpp", most: int = 1024, temperature: float = 1.0
-    ) -> None:
-        self.author = author
+        self, author: Author | None, target: Target, *, language: str = "cpp", most: int = 1024,
+        temperature: float = 1.0,
+    ) -> None:  # fmt: skip
+        if author is not None:
+            self.author = author
         self._target, self._language, self._most, self._temperature = target, language, most, temperature
 
     def exemplar(self, exercise: Exercise, row: Row) -> Exemplar | None:
