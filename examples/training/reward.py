@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelwright_env.client import Client
+from kernelwright_env.client import Client  # type: ignore[import-not-found]
 
 
 def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_info: Any = None) -> dict[str, float]:

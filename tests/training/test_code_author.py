@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from tests.search.fake_judge import TARGET
 from tests.training.in_process import InProcess
 from tests.training.test_practice import EXERCISE
@@ -63,7 +62,9 @@ def test_what_was_written_is_scored_as_it_was_sampled(folder: Path) -> None:
     groups = author.write([prompt, other], 3, most=12, temperature=0.8, seed=5)
     episodes, broken = zip(*(pair for group in groups for pair in group), strict=True)
     again = [e for group in author.write([prompt, other], 3, most=12, temperature=0.8, seed=5) for e, _ in group]
-    assert [e.ids[: len(p)] for e, p in zip(episodes, [prompt] * 3 + [other] * 3, strict=True)] == [prompt] * 3 + [other] * 3
+    assert [e.ids[: len(p)] for e, p in zip(episodes, [prompt] * 3 + [other] * 3, strict=True)] == [prompt] * 3 + [
+        other
+    ] * 3
     assert [e.ids for e in episodes] == [e.ids for e in again]
     assert len({tuple(e.ids) for e in episodes}) > 1
     author.recall(episodes, 0.8, 2)

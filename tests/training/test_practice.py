@@ -152,7 +152,7 @@ def test_exemplars_of_buckets_hold_the_fastest_and_differ_in_speed() -> None:
 def test_lines_for_other_trainers_show_distinct_speeds_and_none_of_what_is_held_out() -> None:
     train, other = prompting.lines([EXERCISE], TARGET, split="train", each=2, shown=2, seed=0)
     assert train["extra_info"] == {"index": 0, "split": "train", "language": "cpp", "exemplars": [SLOW, FAST]}
-    assert other["extra_info"] == {**train["extra_info"], "index": 1}  # type: ignore[dict-item]
+    assert other["extra_info"] == {**train["extra_info"], "index": 1}
     system, user = train["prompt"]  # type: ignore[misc]
     assert (system["role"], user["role"]) == ("system", "user")  # type: ignore[has-type]
     assert user["content"].index(SLOW) < user["content"].index(FAST)  # type: ignore[has-type]

@@ -19,7 +19,7 @@ SOURCE = "kernelwright"
 def lines(
     exercises: Sequence[Exercise], target: Target, *, split: Split, each: int, shown: int, seed: int
 ) -> Iterator[dict[str, object]]:
-    """Yields `each` prompts of every problem, kernels drawn anew from distinct speed buckets; one, plain, if held out."""
+    """Yields `each` prompts of every problem, kernels drawn anew from distinct speed buckets; one plain if held out."""
     language = "cuda" if target.kind == "cuda" else "cpp"
     practice = CodePractice(None, target, language=language)
     rng = random.Random(f"prompts {seed}")

@@ -82,7 +82,7 @@ class CodeAuthor:
 
     def logits(self, ids: torch.Tensor) -> torch.Tensor:
         """Returns float32 [batch, time, words]; padding on the right changes nothing before it."""
-        # Layers are computed again for their gradients where memory is the scarcer thing; there is no dropout to differ.
+        # Layers are computed again for their gradients where memory is scarcer; there is no dropout to differ.
         self.module.train(self._spare and torch.is_grad_enabled())
         with self._mixed():
             return torch.as_tensor(self.module(input_ids=ids, use_cache=False).logits)
