@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+GPU_WORKERS ?= 4
 
 .PHONY: setup check test gpu demo bench clean help
 
@@ -28,7 +29,8 @@ test: $(READY)   ## all tests; no GPU, no network
 	$(BIN)/python -m pytest -n 2 --reruns 1 -rR
 
 gpu: $(READY)    ## the tests that need a GPU; a skip is a failure
-	$(BIN)/python -m pytest tests/gpu --require-gpu -n0
+	$(BIN)/python -m pytest tests/gpu --require-gpu -m "not alone" -n $(GPU_WORKERS)
+	$(BIN)/python -m pytest tests/gpu --require-gpu -m alone -n0
 
 demo: $(READY)   ## optimise a bundled operation on the CPU and write an HTML report
 	$(BIN)/kernelwright optimize rms_norm --budget 40s --out kernelwright-out/demo

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from kernelwright import languages
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import Judge, policies_for
+from kernelwright.selftest.shares import visible_devices
 from kernelwright.types import Policy, Problem, Target, digest, replace
 
 
@@ -16,6 +19,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "gpu" in item.path.parts:
             item.add_marker(pytest.mark.gpu)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_device_for_each_worker() -> None:
+    """Where pytest runs in several processes, each takes one of the machine's GPUs in turn."""
+    number = re.search(r"\d+$", os.environ.get("PYTEST_XDIST_WORKER", ""))
+    if number and (devices := visible_devices()):
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices[int(number[0]) % len(devices)]
 
 
 @pytest.fixture(scope="session")

@@ -181,6 +181,7 @@ def test_wrong_kernels_and_architectures_end_in_the_original(tmp_path: Path, tar
     assert op.launched() == 0
 
 
+@pytest.mark.alone
 def test_every_device_gets_its_own_module(op: Operator) -> None:
     for ordinal in range(torch.cuda.device_count()):
         x, weight = (t.to(f"cuda:{ordinal}") for t in drawn())

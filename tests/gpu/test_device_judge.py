@@ -119,6 +119,7 @@ def measured(judges: Judges, target: Target, made: Candidate, problem: Problem =
     return next(judges.of(problem).judge([made], policies_for(target)["measure"]))
 
 
+@pytest.mark.alone
 def test_two_copies_of_one_kernel_tie(judges: Judges, target: Target) -> None:
     problem = kernels.softmax(8192, 4096)
     text = kernels.softmax_kernel(8192, 4096)
@@ -129,6 +130,7 @@ def test_two_copies_of_one_kernel_tie(judges: Judges, target: Target) -> None:
     assert max(abs(ratio / middle - 1.0) for ratio in ratios) < 0.01, ratios
 
 
+@pytest.mark.alone
 def test_a_kernel_slowed_by_a_known_delay_loses_by_that_delay(judges: Judges, target: Target) -> None:
     times = []
     for amount in (8000, 12000, 16000):
@@ -141,6 +143,7 @@ def test_a_kernel_slowed_by_a_known_delay_loses_by_that_delay(judges: Judges, ta
     assert times[0] == pytest.approx(2.0 * first, rel=0.15), times
 
 
+@pytest.mark.alone
 def test_every_mode_and_baseline_of_a_report(judges: Judges, target: Target) -> None:
     policy = replace(policies_for(target)["report"], name="whole", draws=1, rounds=6, memory_checkers=())
     problem = kernels.softmax()

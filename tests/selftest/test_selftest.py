@@ -17,6 +17,7 @@ from kernelwright.judge.policies import FAMILIES
 from kernelwright.languages import Builder, cuda_target
 from kernelwright.selftest import Finding, Score, timing
 from kernelwright.selftest import items as corpus
+from kernelwright.selftest.sessions import PLANTED
 from kernelwright.selftest.small_problems import make_problem
 from kernelwright.selftest.timing import chain_step_ns, conclude
 from kernelwright.types import (
@@ -86,7 +87,7 @@ def test_a_step_of_the_chain_takes_some_cycles() -> None:
 
 
 class FakeGpu:
-    """Takes 5 µs for a kernel and 10 ns for each step of its chain."""
+    """Takes 5 µs for a kernel and 2.5 ns for each step of its chain."""
 
     def __init__(self, problem: object, target: Target) -> None: ...
 
@@ -97,8 +98,8 @@ class FakeGpu:
 
     def judge(self, candidates: list[Candidate], policy: object) -> Iterator[Record]:
         for candidate in candidates:
-            steps = re.search(r"i < (\d+); \+\+i\) {\n    chain", candidate.sources[0].text)
-            made = record(5.0 + (int(steps[1]) * 0.01 if steps else 0.0), width=0.001, noise=0.001)
+            steps = re.search(r"i < (\d+); \+\+i\) chain", candidate.sources[0].text)
+            made = record(5.0 + (int(steps[1]) * 0.0025 if steps else 0.0), width=0.001, noise=0.001)
             assert isinstance(made.outcome, Judgement)
             against = (replace(made.outcome.comparisons[0], baseline="graph:eager"),)
             yield replace(made, outcome=replace(made.outcome, comparisons=against))
@@ -108,7 +109,7 @@ def test_on_a_gpu_a_longer_chain_says_what_the_shorter_one_takes(monkeypatch: py
     monkeypatch.setattr(timing, "Judge", FakeGpu)
     found = timing.timing_test(cuda_target("sm_90a"))
     assert (found.tie, found.delay) == ("held", "held")
-    assert found.delay_us == found.seen_us == pytest.approx(timing.CUDA_STEPS * 0.01)
+    assert found.delay_us == found.seen_us == pytest.approx(timing.CUDA_STEPS * 0.0025)
 
 
 def test_the_timing_kernels_of_a_gpu_compile() -> None:
@@ -207,6 +208,26 @@ def test_a_few_kernels_of_each_kind_are_judged_for_real() -> None:
     assert {f.kind for f in found.findings} == set(selftest.KINDS)
     assert len(found.findings) + len(found.skipped) == 9
     assert told
+
+
+def test_shares_together_are_the_whole() -> None:
+    told: list[str] = []
+    found = selftest.selftest(limit=3, workers=2, with_timing=False, tell=told.append)
+    assert found.holds
+    assert {(f.kind, f.name) for f in found.findings} | {("", name) for name in found.skipped} == {
+        ("" if item.unfit else item.kind, item.name)
+        for kind in selftest.KINDS
+        for item in selftest._spread(list(corpus.items_of(kind, found.target)), 3)
+    }
+    assert told == ["share 1 of 2 is judged", "share 2 of 2 is judged"]
+
+
+def test_what_passed_a_quick_judgement_is_judged_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = replace(SCREEN, name="blind", families=("given",), rounds=1, block_us=50.0)
+    bugs = [i for i in corpus.items_of("mutant", TARGET) if "wrong-identity" in i.name]
+    chosen = [replace(item, policy=blind, closer=PLANTED) for item in bugs]
+    monkeypatch.setattr(selftest, "items_of", lambda kind, target: iter(chosen))
+    assert selftest.selftest(kinds=("mutant",), with_timing=False).holds
 
 
 def test_a_judge_that_looks_at_nothing_misses_bugs(monkeypatch: pytest.MonkeyPatch) -> None:

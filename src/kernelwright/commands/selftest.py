@@ -27,16 +27,17 @@ from kernelwright.selftest import Finding, Score, TimingTest, selftest
     help="emulated: CUDA C++ without a GPU, and no times.",
 )
 @click.option("--limit", type=click.IntRange(1), help="At most so many kernels of each kind: a quick look.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Judges at a time.")
 @click.option("--no-timing", is_flag=True, help="Leave the timing self-test out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the score as JSON.")
-def selftest_command(device: str, limit: int | None, no_timing: bool, as_json: bool) -> None:
+def selftest_command(device: str, limit: int | None, workers: int, no_timing: bool, as_json: bool) -> None:
     """Let the judge judge what it must catch, what it must let pass, and kernels whose time is known.
 
     Exit status 0: every cheat and every planted bug was caught, every honest kernel passed, copies of one kernel tied
     and a kernel slowed by a known delay lost by it. 1: not so.
     """
     with Progress(err) as progress:
-        score = selftest(device=device, limit=limit, with_timing=not no_timing, tell=progress.step)
+        score = selftest(device=device, limit=limit, workers=workers, with_timing=not no_timing, tell=progress.step)
     if as_json:
         click.echo(json.dumps(plain(score), indent=1))
     else:

@@ -187,7 +187,7 @@ def _bound_pids(processes: int) -> None:
 
 
 def let_threads_be_named() -> None:
-    """Lets this process, and nobody below it, write into the files of its own threads: all else of /proc stays as it is.
+    """Lets this process, and nobody below it, write into its own threads' files; all else of /proc stays as it is.
 
     CUDA's cuInit names its threads by /proc/self/task/N/comm and gives up where it cannot.
     """

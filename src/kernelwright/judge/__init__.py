@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 from kernelwright import environment
 from kernelwright.errors import KernelwrightError, SourceError, WorkerDied
-from kernelwright.judge import conditions
+from kernelwright.judge import conditions, second_device
 from kernelwright.judge.device.pool import DeviceWorkers
 from kernelwright.judge.policies import MEASURE, POLICIES, REPORT, SCREEN, policies_for
-from kernelwright.languages import Builder, build_program
+from kernelwright.languages import Builder, build_program, emulated_target, is_emulated
 from kernelwright.languages.checked import CHECKERS
 from kernelwright.languages.hardware import find_compiler
 from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
@@ -84,6 +84,7 @@ class Judge:
         if self._device is None:
             self._program = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)
         self._builder = Builder(target)
+        self._second = second_device.SecondDevice(lambda one: Judge(one, emulated_target(), on_event=on_event))
         self._worker: Worker | None = None
         self._opened = False
         self._prepared: set[str] = set()
@@ -108,8 +109,7 @@ class Judge:
         for candidate, artifact in zip(candidates, built, strict=True):
             begun = time.monotonic()
             outcome = artifact if isinstance(artifact, Failure) else self._examine(candidate, artifact, policy)
-            checked = policy.memory_checkers and self._device is None  # a device worker has its own checkers
-            if checked and isinstance(outcome, Judgement) and outcome.verdict.passed:
+            if policy.memory_checkers and isinstance(outcome, Judgement) and outcome.verdict.passed:
                 outcome = self._check_memory(candidate, outcome, policy)
             yield Record(
                 problem=digest(self.problem),
@@ -175,7 +175,14 @@ class Judge:
         return Failure(stage="judge", kind=kind, message=error.message)
 
     def _check_memory(self, candidate: Candidate, judged: Judgement, policy: Policy) -> Judgement:
-        """Adds what the memory and race checkers say; a finding takes the times away."""
+        """Adds what the memory and race checkers say; a finding takes the times away.
+
+        A device's worker has run its own checkers, all but the emulated device.
+        """
+        if self._device is not None:
+            wanted = second_device.NAME in policy.memory_checkers
+            said = self._second.check(self.problem, candidate) if wanted else ""
+            return _with(judged, [said], []) if isinstance(said, Check) else _with(judged, [], [said] if said else [])
         names = policy.memory_checkers
         programs = {name: checked_program(name) for name in names}
         usable = [name for name in names if isinstance(programs[name], Path)]
@@ -188,9 +195,7 @@ class Judge:
                 notes.append(found)
             else:
                 checks.append(found)
-        verdict = Verdict(checks=(*judged.verdict.checks, *checks))
-        judged = replace(judged, verdict=verdict, notes=(*judged.notes, *notes))
-        return judged if verdict.passed else replace(judged, measurements=(), comparisons=(), noise=None)
+        return _with(judged, checks, notes)
 
     def _run_checker(
         self, candidate: Candidate, checker: str, artifact: Artifact | Failure, program: str, policy: Policy
@@ -282,7 +287,7 @@ class Judge:
 
     def _environment(self) -> dict[str, str]:
         return {
-            **conditions.environment(self.target.threads),
+            **conditions.environment(self.target.threads, bound=not is_emulated(self.target)),
             "TORCHINDUCTOR_CACHE_DIR": str(environment.home() / "inductor"),
             # Idle compile processes would disturb; there are few kernels to compile here.
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
@@ -299,6 +304,7 @@ class Judge:
         self._drop_worker()
         if self._device is not None:
             self._device.close()
+        self._second.close()
         self._builder.close()
 
     def __enter__(self) -> Judge:
@@ -309,6 +315,12 @@ class Judge:
     ) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.close()
+
+
+def _with(judged: Judgement, checks: Sequence[Check], notes: Sequence[str]) -> Judgement:
+    verdict = Verdict(checks=(*judged.verdict.checks, *checks))
+    judged = replace(judged, verdict=verdict, notes=(*judged.notes, *notes))
+    return judged if verdict.passed else replace(judged, measurements=(), comparisons=(), noise=None)
 
 
 @functools.cache

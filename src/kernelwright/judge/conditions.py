@@ -11,18 +11,23 @@ SPIN_COUNT = 10_000
 libgomp's default (300,000) would keep the cores busy for 15 ms after each block."""
 
 
-def environment(threads: int) -> dict[str, str]:
+def environment(threads: int, *, bound: bool = True) -> dict[str, str]:
     """Returns the variables under which candidate and baselines run alike.
+
+    Args:
+        threads: how many a parallel region has.
+        bound: whether threads are bound to processors. Not where a GPU does the work: the first thread of every
+            process would be bound to the same processor, and judges on several GPUs wait for each other.
 
     Threads are bound to processors: two that are woken at once otherwise often share one for a whole
     block, and a 0.15 ms softmax then takes 1.1 ms (2 cores of Zen 4, 2026). The allocator keeps freed
     memory, so that no contender pays for page faults of its outputs; docs/facts.md says what that is worth.
     """
+    binding = {"OMP_PROC_BIND": "spread", "OMP_PLACES": "threads"} if bound else {}
     return {
         "OMP_NUM_THREADS": str(threads),
         "OMP_DYNAMIC": "false",
-        "OMP_PROC_BIND": "spread",
-        "OMP_PLACES": "threads",
+        **binding,
         "GOMP_SPINCOUNT": str(SPIN_COUNT),
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),

@@ -92,7 +92,8 @@ DEVICE_BASELINES = (
 )
 DEVICE_LIBRARIES = ("library:cublas", "library:cublaslt")
 """Further baselines where the problem multiplies matrices."""
-DEVICE_CHECKERS = ("memcheck", "initcheck", "racecheck", "synccheck")
+DEVICE_CHECKERS = ("memcheck", "initcheck", "racecheck", "synccheck", "emulation")
+"""The vendor's, and the emulated device (second_device.py) for CUDA C++ on small tensors."""
 DEVICE_SCREEN = replace(SCREEN, baselines=("graph:eager",), block_us=1000.0)
 DEVICE_MEASURE = replace(MEASURE, baselines=("graph:eager",), rounds=24, block_us=4000.0)
 DEVICE_REPORT = replace(

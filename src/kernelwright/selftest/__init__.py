@@ -14,6 +14,7 @@ from kernelwright.run.session import disturbed
 from kernelwright.selftest.items import Item, Kind, items_of
 from kernelwright.selftest.kernel_files import reason
 from kernelwright.selftest.sessions import Sessions, target_of
+from kernelwright.selftest.shares import in_shares
 from kernelwright.selftest.timing import TimingTest, timing_test
 from kernelwright.types import Record, Target, value
 
@@ -75,6 +76,7 @@ def selftest(
     kinds: tuple[Kind, ...] = KINDS,
     with_timing: bool = True,
     limit: int | None = None,
+    workers: int = 1,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Score:
     """Returns the judge's score on a device of this machine.
@@ -84,32 +86,53 @@ def selftest(
         kinds: what to judge.
         with_timing: whether to make the timing self-test as well.
         limit: at most so many kernels of each kind, spread over their list; None: all.
+        workers: judges at a time, each with its share of the kernels; they take turns at the machine's GPUs.
         tell: called with a line for each step.
 
     Raises:
         UserError: the corpus is not installed, or there is no compiler.
     """
     begun = time.monotonic()
+    parts = in_shares(judge_share, (device, kinds, limit), workers, tell)
+    target = parts[0][0]
+    timing = timing_test(target, tell=tell) if with_timing and device != "emulated" else None
+    return Score(
+        target=target,
+        findings=tuple(finding for part in parts for finding in part[1]),
+        skipped=tuple(name for part in parts for name in part[2]),
+        timing=timing,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def judge_share(
+    device: str, kinds: tuple[Kind, ...], limit: int | None, share: tuple[int, int], tell: Callable[[str], None]
+) -> tuple[Target, list[Finding], list[str]]:
+    """Judges every so-many-th kernel of the corpus.
+
+    Args:
+        device: as for `selftest`.
+        kinds: what to judge.
+        limit: as for `selftest`.
+        share: which, counted from 0, and of how many.
+        tell: called with a line for each problem.
+
+    Returns:
+        The target, what was found, and the names of what cannot go wrong here.
+    """
     sessions = Sessions(target_of(device))
     try:
         chosen = [item for kind in kinds for item in _spread(list(items_of(kind, sessions.target)), limit)]
+        chosen = chosen[share[0] :: share[1]]
         findings: list[Finding] = []
         fit = [item for item in chosen if not item.unfit]
         for problem in dict.fromkeys(item.problem for item in fit):
             batch = [item for item in fit if item.problem == problem]
             findings += _judge(sessions, batch)
             tell(f"{problem}: {len(batch)} judged, {len(findings)} of {len(fit)}")
-        target = sessions.target
+        return sessions.target, findings, [item.name for item in chosen if item.unfit]
     finally:
         sessions.close()
-    timing = timing_test(target, tell=tell) if with_timing and device != "emulated" else None
-    return Score(
-        target=target,
-        findings=tuple(findings),
-        skipped=tuple(item.name for item in chosen if item.unfit),
-        timing=timing,
-        seconds=time.monotonic() - begun,
-    )
 
 
 def _judge(sessions: Sessions, batch: list[Item]) -> Iterator[Finding]:
@@ -117,6 +140,8 @@ def _judge(sessions: Sessions, batch: list[Item]) -> Iterator[Finding]:
         chosen = [item for item in batch if item.policy == policy]
         records = sessions.records(chosen[0].problem, [item.candidate for item in chosen], policy)
         for item, record in zip(chosen, records, strict=True):
+            if item.closer and record.passed:
+                (record,) = sessions.records(item.problem, [item.candidate], item.closer)
             yield _finding(item, record)
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from kernelwright.judge import policies_for
 from kernelwright.judge.device.memory_check import TOOLS
-from kernelwright.judge.policies import FAMILIES
+from kernelwright.judge.policies import DEVICE_CHECKERS, FAMILIES
 from kernelwright.languages import is_emulated
 from kernelwright.mutation import mutants
 from kernelwright.selftest.kernel_files import CORPUS, Kernel, kernel_of, kernels
@@ -39,6 +39,8 @@ class Item:
     policy: Policy
     unfit: bool = False
     """It cannot go wrong on this machine."""
+    closer: Policy | None = None
+    """How it is judged again when it passed: with what only a finalist is put to, and takes seconds."""
 
 
 def items_of(kind: Kind, target: Target) -> Iterator[Item]:
@@ -60,9 +62,11 @@ def _on_the_cpu(kind: Kind, threads: int) -> Iterator[Item]:
         yield _item(kind, kernel, expected, QUICK, unfit=_unfit(kernel, threads))
 
 
-def _item(kind: Kind, kernel: Kernel, expected: tuple[str, ...], policy: Policy, *, unfit: bool) -> Item:
+def _item(
+    kind: Kind, kernel: Kernel, expected: tuple[str, ...], policy: Policy, *, unfit: bool, closer: Policy | None = None
+) -> Item:
     candidate = kernel.candidate(make_problem(kernel.problem))
-    return Item(kind, kernel.path.stem, kernel.problem, candidate, expected, policy, unfit)
+    return Item(kind, kernel.path.stem, kernel.problem, candidate, expected, policy, unfit, closer)
 
 
 def _unfit(kernel: Kernel, threads: int) -> bool:
@@ -75,17 +79,19 @@ def _unfit(kernel: Kernel, threads: int) -> bool:
 
 def _cuda(kind: Kind, target: Target) -> Iterator[Item]:
     quick = policy_on(target)
+    emulated = is_emulated(target)
+    every = replace(quick, families=FAMILIES)
+    closer = None if emulated or kind == "cheat" else replace(every, memory_checkers=DEVICE_CHECKERS, deadline_s=240.0)
     if kind == "mutant":
         for bug in _every_bug():
-            yield Item(kind, bug.name, bug.kernel.problem, bug.candidate(), (), replace(quick, families=FAMILIES))
+            yield Item(kind, bug.name, bug.kernel.problem, bug.candidate(), (), every, closer=closer)
         return
-    emulated = is_emulated(target)
     for kernel in kernels("cheats_cuda" if kind == "cheat" else "honest_cuda", suffix=".cu"):
         expected = kernel.reasons if kind == "cheat" else ()
         for_it = kernel.said("ARCH", target.architecture).split()
         unfit = kernel.path.stem in ONLY_ON_A_DEVICE if emulated else target.architecture not in for_it
         checkers = () if emulated else tuple(tool for tool in TOOLS if tool in expected)
-        yield _item(kind, kernel, expected, replace(quick, memory_checkers=checkers), unfit=unfit)
+        yield _item(kind, kernel, expected, replace(quick, memory_checkers=checkers), unfit=unfit, closer=closer)
 
 
 def policy_on(target: Target) -> Policy:

@@ -67,7 +67,7 @@ CHAIN = """uint64_t chain = {steps};
     asm volatile("" : "+r"(chain));
   }}"""
 
-CUDA_STEPS = 6000
+CUDA_STEPS = 24000
 """About 50 µs."""
 CUDA_KERNEL = """\
 extern "C" __global__ void kernel(const float* x, float* out) {{
@@ -85,11 +85,10 @@ extern "C" __global__ void kernel(const float* x, float* out) {{
 }}
 // copy {copy}
 """
-CUDA_CHAIN = """unsigned long long chain = {steps};
-  for (int i = 0; i < {steps}; ++i) {{
-    chain = chain * 6364136223846793005ull + 1442695040888963407ull;
-    asm volatile("" : "+l"(chain));
-  }}"""
+CUDA_CHAIN = """float chain = x[0];
+  for (int i = 0; i < {steps}; ++i) chain = fmaf(chain, 0.999f, 1e-3f);
+  if (chain == 123.456f) return;"""
+"""Its end decides something, or the compiler leaves it out. It is never that number: it tends to 1."""
 
 State = Literal["held", "failed", "undecided"]
 

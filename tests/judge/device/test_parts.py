@@ -212,6 +212,11 @@ RACE = """========= COMPUTE-SANITIZER
 ========= Error: Race reported between Write access at kernel+0x70 and Read access at kernel+0x90 [4 hazards]
 ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
 """
+HAZARD = """========= COMPUTE-SANITIZER
+========= {kind}: Potential RAW hazard detected at __shared__ 0x200 in block (0,0,0) :
+=========     Write Thread (64,0,0) at softmax+0x1f0
+========= RACECHECK SUMMARY: 20 hazards displayed ({errors} errors, {warnings} warnings)
+"""
 REFUSED_CALL = 'Program hit {} due to "{}" on CUDA API call to cuGetProcAddress_v2.'
 REFUSALS = f"""========= COMPUTE-SANITIZER
 ========= {REFUSED_CALL.format("CUDA_ERROR_INVALID_VALUE (error 1)", "invalid argument")}
@@ -234,6 +239,14 @@ def test_a_checkers_output_is_read() -> None:
     assert isinstance(race, Check)
     assert not race.passed
     assert "Race reported" in race.evidence
+    hazard = memory_check.read("racecheck", 86, HAZARD.format(kind="Error", errors=56, warnings=196))
+    assert isinstance(hazard, Check)
+    assert hazard.evidence.startswith("56 findings; first: Potential RAW hazard detected at __shared__ 0x200")
+    within_a_warp = memory_check.read("racecheck", 0, HAZARD.format(kind="Warning", errors=0, warnings=4))
+    assert isinstance(within_a_warp, Check)
+    assert within_a_warp.passed
+    (option,) = [w for w in memory_check.command("checker", "racecheck", Path("r.json")) if w.startswith("--racecheck")]
+    assert option == "--racecheck-report"
 
 
 def test_calls_that_the_driver_refused_are_no_findings_of_the_kernel() -> None:

@@ -24,7 +24,7 @@ from kernelwright.types import Problem, TensorSpec, Workspace
 ALIGNMENT = 256
 MOST_SLOTS = 1024
 FEWEST_SLOTS = 4
-FOOTPRINT_BYTES = 4 << 30
+FOOTPRINT_BYTES = 12 << 30
 """So many slots as fill this are made, so that a block of a quick kernel has many calls, each on memory of its own."""
 MEMORY_SHARE = 0.3
 """Of the free device memory, for slots."""

@@ -60,6 +60,7 @@ class Accelerator:
         self._captured_call: Callable[..., Any] | None = None
         self._direct = self._refused = direct
         self.inference, self.left_on, self.kept = True, False, False
+        _start_autograd(device)
         _synchronize()
 
     @property
@@ -220,3 +221,10 @@ def _poison(result: Any, given: Sequence[Any]) -> None:
     for tensor in _tensors(result):
         if tensor.is_contiguous() and tensor.numel() and int(tensor.untyped_storage().data_ptr()) not in inputs:
             tensor.view(-1).view(torch.uint8).fill_(POISON) if tensor.dtype is not torch.bool else tensor.fill_(True)
+
+
+def _start_autograd(device: str) -> None:
+    """Has autograd start its thread for the device, which would be taken for the candidate's otherwise."""
+    with torch.enable_grad():
+        one = torch.ones((), device=device, requires_grad=True)
+        torch.autograd.grad(one * one, one)

@@ -68,7 +68,7 @@ def _spares_of(session: Session) -> tuple[Spares, Region]:
         stamps = stamps_region()
         # Both live as long as the session does: a process that waits must be able to map them.
         fds = (session.slots.input.read_only_fd(), session.slots.output.fd, stamps.fd)
-        variables = conditions.environment(session.target.threads)
+        variables = conditions.environment(session.target.threads, bound=session.device == "cpu")
         memory_bytes = int(describe(session)["memory_bytes"])
         devices = () if session.device == "cpu" else ("nvidia",)
         made = Spares(fds, variables, memory_bytes=memory_bytes, devices=devices)
