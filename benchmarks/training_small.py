@@ -362,8 +362,8 @@ def verdict(kept: dict[str, Any]) -> list[str]:
         *out,
         "- All intervals overlap: four problems and three seeds are few. What the means say: imitation moves the best "
         "to the front (after 3); the more an author learnt from its own answers, the sooner it has nothing new to say, "
-        "so that after 12 tuner and evolution are better than every trained author, and so is imitation alone than what "
-        "came after it. Among those, exemplars of distinct buckets do best, then random ones, then none.",
+        "so that after 12 tuner and evolution are better than every trained author, and so is imitation alone than "
+        "what came after it. Among those, exemplars of distinct buckets do best, then random ones, then none.",
         "- Practice was on two threads; the held-out problems were judged on one.",
         "- `untrained` is not random search: it draws one parameter after the other, and what few recorded "
         "schedules share a "
@@ -401,7 +401,7 @@ def main() -> None:
         PAGE.write_text(page())
         return
     corpus = given.work / "corpus"
-    authors.Worker = Here  # type: ignore[attr-defined]
+    vars(authors)["Worker"] = Here
     write_corpus(json.loads(TABLE.read_text()), corpus)
     if given.what == "learn":
         learn(given.work, corpus)
