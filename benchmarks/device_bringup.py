@@ -326,7 +326,7 @@ def _floors(state: dict[str, Any], said: list[str]) -> None:
 def _conditions(state: dict[str, Any], said: list[str]) -> None:
     from kernelwright.judge.device.conditions import Conditions
 
-    made = Conditions(0)
+    made = Conditions(state["executor"].limits.address)
     begun = time.perf_counter()
     for _ in range(5):
         made.read()

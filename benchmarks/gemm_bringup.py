@@ -2,11 +2,14 @@
 
     python benchmarks/gemm_bringup.py --prepare --binaries .carry/gemm          # anywhere: compiles, needs no device
     python benchmarks/gemm_bringup.py --out FOLDER --binaries .carry/gemm       # on the device: under eight minutes
+    python benchmarks/gemm_bringup.py --variants --limit 100 --out FOLDER       # which changes pay: a table
 
 First every kind of kernel on small shapes (is it right?), then shapes of every class with the schedules that the model
 ranks first (is it fast?). What fails or hangs is named, its worker replaced, and the rest goes on. Prints one line for
-each shape and a table at the end; writes bringup.json and log.txt to FOLDER after every shape. Packages that are
-missing on the device are taken from .carry/ (`pip install --no-deps --target .carry pyelftools`).
+each shape and a table at the end; writes bringup.json and log.txt to FOLDER after every shape. `--variants` takes one
+schedule for each shape and what differs from it in one thing (gemm_variants.py); its table has how much faster each of
+them is than that one, and its points fit the model too (gemm_fit.py). Packages that are missing on the device are taken
+from .carry/ (`pip install --no-deps --target .carry pyelftools`).
 Exit status: how many points failed.
 """
 
@@ -23,6 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT, ROOT / "src", ROOT / ".carry"):
     sys.path.insert(0, str(folder))
+
+from benchmarks.gemm_variants import VARIED, table, variants  # noqa: E402
 
 from kernelwright.experts.gemm import Direct, Dot, Hopper, Product, Schedule, Warps, fault, spell  # noqa: E402
 from kernelwright.experts.gemm.model import time_us  # noqa: E402
@@ -146,6 +151,18 @@ def work(count: int) -> list[tuple[Product, list[Point], bool]]:
     return found
 
 
+def varied() -> list[tuple[Product, list[Point], bool]]:
+    """The same of schedules that differ in one thing each."""
+    return [
+        (
+            product,
+            [Point(product=replace(product, layout=layout), schedule=s) for layout, s in variants(product).values()],
+            True,
+        )
+        for product in VARIED
+    ]
+
+
 def line_of(outcome: Outcome) -> str:
     """One shape's result in a line."""
     p = outcome.product
@@ -165,13 +182,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--binaries", type=Path, default=ROOT / ".carry" / "gemm")
+    parser.add_argument(
+        "--variants", action="store_true", help="one schedule for each shape, and what differs in one thing"
+    )
     parser.add_argument("--prepare", action="store_true", help="only compile")
     parser.add_argument("--workers", type=int, default=min(14, os.cpu_count() or 1))
     parser.add_argument("--top", type=int, default=4, help="schedules for each shape and layout")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds after which no new shape begins")
     given = parser.parse_args()
     begun = time.monotonic()
-    todo = work(given.top)
+    todo = varied() if given.variants else work(given.top)
     points = [point for _, found, _ in todo for point in found]
     binaries = build(
         points,
@@ -194,7 +214,7 @@ def measure(
     todo: list[tuple[Product, list[Point], bool]], binaries: dict[Point, Binary], out: Path, until: float
 ) -> int:
     out.mkdir(parents=True, exist_ok=True)
-    lines, kept, failures = [], [], 0
+    lines, kept, tables, failures = [], [], list[str](), 0
     with (out / "log.txt").open("a") as log, Measuring() as measuring:
         print(measuring.device, flush=True)
         for product, points, library in todo:
@@ -212,10 +232,11 @@ def measure(
                     failures += 1
                     print(f"    {row.layout} {row.schedule}: {row.failed[:160]}", flush=True)
             lines.append(line)
+            tables += [table(outcome)] if product in VARIED else []
             predicted = {f"{p.product.layout} {spell(p.schedule)}": time_us(p.schedule, p.product) for p in points}
             kept.append({**asdict(outcome), "predicted_us": predicted})
             (out / "bringup.json").write_text(json.dumps({"device": measuring.device, "outcomes": kept}, indent=1))
-    print("\n".join(["", "summary", *lines]), flush=True)
+    print("\n".join(["", *tables, "", "summary", *lines]), flush=True)
     return min(failures, 100)
 
 

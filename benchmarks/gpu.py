@@ -4,10 +4,13 @@
     python benchmarks/gpu.py --problems softmax rms_norm --budget 5
     python benchmarks/gpu.py --seconds 500                    # stops in time; run again, it goes on with the next
     python benchmarks/gpu.py --capture                        # only the captures, which need no GPU
+    CUDA_VISIBLE_DEVICES=0 python benchmarks/gpu.py --share 0/2 &
+    CUDA_VISIBLE_DEVICES=1 python benchmarks/gpu.py --share 1/2    # two GPUs of one host: every second problem each
 
 Results go to --results (JSON) after each template, and the table is written anew each time, so that a run that is cut
-off has shown all that it did. A later run adds to the same file; --again does what is there already once more. The
-judge itself is measured by benchmarks/gpu_judge.py.
+off has shown all that it did. A later run adds to the same file; --again does what is there already once more. With
+--share every process has a file of its own, and the table is of all of them. Captures made elsewhere by --capture can
+be copied to --captures. The judge itself is measured by benchmarks/gpu_judge.py and benchmarks/gpu_screening.py.
 """
 
 from __future__ import annotations
@@ -15,6 +18,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+import re
+import subprocess
 import sys
 import time
 import traceback
@@ -28,9 +34,13 @@ ROOT = Path(__file__).resolve().parents[1]
 for place in (ROOT, ROOT / "src", ROOT / ".carry"):
     sys.path.insert(0, str(place))
 
+from benchmarks.gpu_table import LARGE_BYTES, Row, document, line, merged, of_copy, own_file  # noqa: E402
+
 from benchmarks import gpu_problems  # noqa: E402
 from kernelwright import capture, codec, experts, languages, run  # noqa: E402
+from kernelwright import judge as judging  # noqa: E402
 from kernelwright.capture import MODULE as CAPTURE_WORKER  # noqa: E402
+from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.graph import Capture, Graph  # noqa: E402
 from kernelwright.judge import Judge  # noqa: E402
 from kernelwright.process import Worker  # noqa: E402
@@ -40,15 +50,15 @@ from kernelwright.types import Comparison, Judgement, Problem, Target, Template,
 
 FOLDER = ROOT / "kernelwright-out" / "gpu"
 TABLE = ROOT / "docs" / "results" / "gpu.md"
-BASELINES = {
-    "quick": ("graph:eager", "eager", "compile:reduce-overhead"),
-    "all": ("graph:eager", "eager", "compile:default", "compile:reduce-overhead", "compile:max-autotune"),
+EAGER = ("graph:eager", "eager")
+COMPILED = {
+    "quick": ("compile:reduce-overhead",),
+    "all": ("compile:default", "compile:reduce-overhead", "compile:max-autotune"),
 }
-HEAD = (
-    "| problem | largest input | template | µs | of the floor | against eager | hardest baseline | against it | noise |"
-    " judged | s |"
-)
-Row = dict[str, Any]
+MOVED = re.compile(r"at least (\d+) bytes")
+
+
+PREPARE_DEADLINE_S = judging.PREPARE_DEADLINE_S
 
 
 # ------------------------------------------------------------------------------ captures
@@ -137,14 +147,47 @@ class Only:
         return self
 
 
+def free_baselines(
+    captured: Capture, target: Target, shared: Shared, given: argparse.Namespace, left_s: float
+) -> tuple[tuple[str, ...], list[str]]:
+    """Returns the baselines that one problem's kernels are held against, and what was left out.
+
+    Each mode of torch.compile is timed alone, and has --compile-seconds to compile, or a third of the time that is
+    left; the fastest stays.
+    """
+    limit_s = max(1.0, min(given.compile_seconds, left_s / 3.0))
+    times: dict[str, float] = {}
+    left_out: list[str] = []
+    policy = replace(
+        run.parts_for(target).measure, name="free", families=("given",), draws=1, hidden_shapes=0, rounds=6
+    )
+    for mode in COMPILED[given.baselines]:
+        judge, judging.PREPARE_DEADLINE_S = shared(captured.problem, target), limit_s
+        try:
+            found = judge.baselines(replace(policy, baselines=(mode,)))
+            times |= {m.contender: m.median_us for m in found if m.contender == mode}
+            if mode not in times:
+                left_out.append(f"{mode} does not work here")
+        except KernelwrightError as error:
+            shared.end()
+            left_out.append(f"{mode} left out: {error.message}")
+        finally:
+            judging.PREPARE_DEADLINE_S = PREPARE_DEADLINE_S
+    fastest = (min(times, key=lambda mode: times[mode]),) if times else ()
+    return (*EAGER, *fastest), left_out
+
+
 def optimise(
-    captured: Capture, template: Template, target: Target, shared: Shared, given: argparse.Namespace
+    captured: Capture,
+    template: Template,
+    target: Target,
+    shared: Shared,
+    baselines: tuple[str, ...],
+    given: argparse.Namespace,
 ) -> Result:
     """Returns the result of a short search over one template, judged anew at the end on fresh runs."""
     parts = run.parts_for(target)
-    report = replace(
-        parts.measure, name="report", baselines=BASELINES[given.baselines], rounds=32, deadline_s=120.0, draws=1
-    )
+    report = replace(parts.measure, name="report", baselines=baselines, rounds=32, deadline_s=120.0, draws=1)
     parts = replace(parts, experts=Only(template), judge=shared, report=report)
     path = given.out / f"{captured.problem.name}-{template.name}.sqlite"
     if given.again:
@@ -161,13 +204,21 @@ def _show(event: Event) -> None:
     print(f"    [{event.elapsed_s:5.1f} s] {event.text}", flush=True)
 
 
-def row_of(result: Result, template: str) -> Row:
-    """Returns one line of the table as plain data."""
+def row_of(result: Result, template: str, copy: dict[str, float]) -> Row:
+    """Returns one line of the table as plain data.
+
+    Args:
+        result: of one template.
+        template: its name.
+        copy: the copy bandwidth of this run by size.
+    """
     outcome = result.report.outcome if result.report else None
     row: Row = {
         "problem": result.problem.name,
         "shape": gpu_problems.shape_text(tuple(s.shape for s in result.problem.inputs)),
         "template": template,
+        "language": result.best.language if result.best else "-",
+        "measured": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}",
         "answer": result.answer,
         "judged": result.judged + result.found,
         "seconds": round(result.seconds, 1),
@@ -187,8 +238,19 @@ def row_of(result: Result, template: str) -> Row:
             "method": ours.method,
             "point": str(result.best.options) if result.best else "",
             "notes": list(outcome.notes),
+            "of_copy": _share_of_copy(outcome, result.problem, ours.median_us, copy),
         }
     return row
+
+
+def _share_of_copy(outcome: Judgement, problem: Problem, kernel_us: float, copy: dict[str, float]) -> float | None:
+    """Returns the fraction of a copy's bandwidth, None where the problem is small or operations limit it."""
+    said = next((found for c in outcome.verdict.checks if (found := MOVED.search(c.evidence))), None)
+    moved = int(said[1]) if said else problem.min_bytes
+    if not copy or moved < LARGE_BYTES or not outcome.floor_us:
+        return None
+    by_bytes_us = moved / max(rate for size, rate in copy.items() if int(size) >= 1 << 26) * 1e6
+    return of_copy(copy, moved, kernel_us) if by_bytes_us > 0.8 * outcome.floor_us else None
 
 
 def _plain(comparison: Comparison | None) -> dict[str, Any] | None:
@@ -197,116 +259,65 @@ def _plain(comparison: Comparison | None) -> dict[str, Any] | None:
     return {"name": comparison.baseline, "ratio": comparison.speedup, "low": comparison.low, "high": comparison.high}
 
 
-# ------------------------------------------------------------------------------ table
+# ------------------------------------------------------------------------------ results
 
 
-def line(row: Row) -> str:
-    """Returns one line of the table."""
-    head = [row["problem"], row["shape"], row["template"]]
-    tail = [str(row.get("judged", "-")), str(row.get("seconds", "-"))]
-    if row.get("error"):
-        return f"| {' | '.join([*head, '-', '-', '-', row['error'].replace('|', '/')[:80], '-', '-', *tail])} |"
-    share = row["floor_us"] / row["kernel_us"] if row["floor_us"] else None
-    cells = [
-        f"{row['kernel_us']:.2f}",
-        f"{100 * share:.0f} %" if share else "-",
-        _ratio(row["eager"]),
-        row["hardest"]["name"] if row["hardest"] else "-",
-        _ratio(row["hardest"]),
-        f"{100 * row['noise']:.2f} %" if row["noise"] is not None else "-",
-    ]
-    return f"| {' | '.join([*head, *cells, *tail])} |"
+def measured_copy() -> dict[str, float]:
+    """Returns bytes read and written in a second by size of a copied buffer, measured now in a process of its own.
+
+    The judge of this run uses the same measurement for its floors.
+    """
+    command = [sys.executable, str(Path(__file__).resolve()), "--copy"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    if ended.returncode:
+        print(f"the copy bandwidth could not be measured: {ended.stderr.strip()[-300:]}", flush=True)
+        return {}
+    found: dict[str, float] = json.loads(ended.stdout.strip().splitlines()[-1])
+    return found
 
 
-def _ratio(found: dict[str, Any] | None) -> str:
-    return f"{found['ratio']:.2f} [{found['low']:.2f}, {found['high']:.2f}]" if found else "-"
+def _measure_copy() -> None:
+    from kernelwright.judge.device import driver, floors
+    from kernelwright.judge.device.cuda_executor import CudaExecutor
+
+    executor = CudaExecutor()
+    empty: Callable[[bool], None] = lambda flag: executor.issue_empty(programmatic=flag)  # noqa: E731
+    found = floors.measure(executor, driver.driver_version(), empty=empty)
+    floors.store(found)
+    print(json.dumps(found.copy))
 
 
-def best_rows(rows: list[Row]) -> list[Row]:
-    """Returns each problem's fastest template."""
-    best: dict[str, Row] = {}
-    for row in rows:
-        if not row.get("error") and row["kernel_us"] < best.get(row["problem"], {"kernel_us": math.inf})["kernel_us"]:
-            best[row["problem"]] = row
-    return list(best.values())
+def keep(data: Row, given: argparse.Namespace) -> None:
+    """Writes this process's results, and the table of all."""
+    _write(own_file(given.results, given.share), json.dumps(data, indent=1))
+    _write(given.table, document(merged(given.results)))
 
 
-def summary(rows: list[Row]) -> list[str]:
-    """Returns counts and geometric means over problems, the fastest template of each."""
-    best = best_rows(rows)
-    beyond = [r for r in best if r["hardest"] and r["hardest"]["low"] > 1 + (r["noise"] or 0.0)]
-    eager = [r["eager"]["ratio"] for r in best if r["eager"]]
-    hardest = [r["hardest"]["ratio"] for r in best if r["hardest"]]
-    floors = [r["floor_us"] / r["kernel_us"] for r in best if r["floor_us"]]
-    return [
-        f"- problems with a right kernel: {len(best)} of {len({r['problem'] for r in rows})}",
-        f"- faster than every baseline beyond the A/A noise (95 % intervals): {len(beyond)}",
-        f"- geometric mean against eager: {_mean(eager)}; against the hardest baseline: {_mean(hardest)}",
-        f"- geometric mean of the fraction of the device's floor: {_mean(floors)}",
-    ]
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_text(text)
+    part.replace(path)
 
 
-def _mean(numbers: list[float]) -> str:
-    return f"{math.exp(sum(map(math.log, numbers)) / len(numbers)):.2f}" if numbers else "-"
-
-
-def document(data: dict[str, Any]) -> str:
-    """Returns the results page."""
-    rows: list[Row] = sorted(data["rows"].values(), key=lambda r: (_place(r["problem"]), r["template"]))
-    method = next((r["method"] for r in rows if r.get("method")), "")
-    return "\n".join(
-        [
-            "# GPU results",
-            "",
-            f"Made by `python benchmarks/gpu.py` on {data['device']}, {data['when']}; {data['tools']}.",
-            "",
-            *summary(rows),
-            "",
-            "The built-in problems at larger sizes (benchmarks/gpu_problems.py), float32. Ratios are the baseline's",
-            "time over the kernel's with 95 % bootstrap intervals, from runs that had no part in choosing the kernel.",
-            f"The hardest baseline is the fastest of {', '.join(data['baselines'])}.",
-            "The floor is the time that the bytes that must move take at the best bandwidth measured on this device,",
-            "or the operations at its best rate.",
-            "",
-            HEAD,
-            "|" + "---|" * (HEAD.count(" | ") + 1),
-            *map(line, rows),
-            "",
-            f"Method: {method}",
-            "",
-        ]
-    )
-
-
-def _place(name: str) -> int:
-    known = list(gpu_problems.SIZES)
-    return known.index(name) if name in known else len(known)
-
-
-def keep(data: dict[str, Any], given: argparse.Namespace) -> None:
-    """Writes results and table."""
-    given.results.parent.mkdir(parents=True, exist_ok=True)
-    given.results.write_text(json.dumps(data, indent=1))
-    given.table.parent.mkdir(parents=True, exist_ok=True)
-    given.table.write_text(document(data))
-
-
-def begin(target: Target, given: argparse.Namespace) -> dict[str, Any]:
+def begin(target: Target, given: argparse.Namespace) -> Row:
     """Returns the results of earlier runs with this run's heading."""
-    data: dict[str, Any] = {"rows": {}}
-    if given.results.exists():
-        data = json.loads(given.results.read_text())
+    data: Row = {"rows": {}}
+    path = own_file(given.results, given.share)
+    if path.exists():
+        data = json.loads(path.read_text())
     tools = ", ".join(f"{name} {version}" for name, version in target.toolchain)
     data.update(
         device=f"{target.device} ({target.architecture})",
         tools=tools,
         when=f"{datetime.now(UTC):%Y-%m-%d}",
-        baselines=BASELINES[given.baselines],
+        baselines=[*EAGER, *COMPILED[given.baselines]],
+        copy=measured_copy(),
     )
     return data
 
 
-def work(names: list[str], captures: Captures, target: Target, given: argparse.Namespace) -> dict[str, Any]:
+def work(names: list[str], captures: Captures, target: Target, given: argparse.Namespace) -> Row:
     """Runs every template of every problem until the time is up; no failure stops the others."""
     begun, data, shared = time.monotonic(), begin(target, given), Shared()
     for name in names:
@@ -327,7 +338,7 @@ def _problem(
     captures: Captures,
     target: Target,
     given: argparse.Namespace,
-    data: dict[str, Any],
+    data: Row,
     shared: Shared,
     begun: float,
 ) -> None:
@@ -342,6 +353,8 @@ def _problem(
         data["rows"][f"{name} -"] = {"problem": name, "shape": "-", "template": "-", "error": f"no template: {reason}"}
         keep(data, given)
         return
+    baselines: tuple[str, ...] = ()
+    left_out: list[str] = []
     for template in templates.templates:
         key = f"{name} {template.name}"
         wanted = not given.templates or template.name in given.templates
@@ -351,7 +364,11 @@ def _problem(
         if time.monotonic() - begun > given.seconds:
             return
         try:
-            data["rows"][key] = row_of(optimise(captured, template, target, shared, given), template.name)
+            if not baselines:
+                left_s = given.seconds - (time.monotonic() - begun)
+                baselines, left_out = free_baselines(captured, target, shared, given, left_s)
+            result = optimise(captured, template, target, shared, baselines, given)
+            data["rows"][key] = {**row_of(result, template.name, data["copy"]), "left_out": left_out}
         except Exception as error:  # noqa: BLE001  (the next template must run)
             shared.end()
             _fail(name, template.name, error, data, given)
@@ -361,7 +378,7 @@ def _problem(
         keep(data, given)
 
 
-def _fail(name: str, template: str, error: Exception, data: dict[str, Any], given: argparse.Namespace) -> None:
+def _fail(name: str, template: str, error: Exception, data: Row, given: argparse.Namespace) -> None:
     text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     row = {"problem": name, "shape": "-", "template": template, "error": text, "trace": traceback.format_exc()}
     data["rows"][f"{name} {template}"] = row
@@ -369,29 +386,43 @@ def _fail(name: str, template: str, error: Exception, data: dict[str, Any], give
     keep(data, given)
 
 
-def arguments() -> argparse.Namespace:
-    """Returns what the command line asks for."""
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """Returns what the command line, or a list of words, asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="*", default=[], help="default: all of benchmarks/gpu_problems.py")
     parser.add_argument("--templates", nargs="*", default=[], help="default: all that the experts offer")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of searching for each template")
     parser.add_argument("--seconds", type=float, default=math.inf, help="no template begins after so many")
-    parser.add_argument("--baselines", choices=sorted(BASELINES), default="quick")
+    parser.add_argument("--baselines", choices=sorted(COMPILED), default="all", help="modes of torch.compile")
+    parser.add_argument("--compile-seconds", type=float, default=90.0, help="for each mode of torch.compile to compile")
+    parser.add_argument("--share", type=_share, default=(0, 1), metavar="N/COUNT", help="every COUNTth problem from N")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="also what the results have already")
     parser.add_argument("--capture", action="store_true", help="only capture the problems")
+    parser.add_argument("--copy", action="store_true", help="only measure what copying reaches")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--out", type=Path, default=FOLDER, help="stores")
     parser.add_argument("--captures", type=Path, default=FOLDER / "captures")
     parser.add_argument("--results", type=Path, default=FOLDER / "results.json")
     parser.add_argument("--table", type=Path, default=TABLE)
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def main() -> None:
+def _share(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no share such as 0/2")
+    return int(number), int(count)
+
+
+def main(words: list[str] | None = None) -> None:
     """Runs the benchmark."""
-    given = arguments()
-    names = given.problems or list(gpu_problems.SIZES)
+    given = arguments(words)
+    if given.copy:
+        _measure_copy()
+        return
+    number, count = given.share
+    names = (given.problems or list(gpu_problems.SIZES))[number::count]
     captures = Captures(given.captures)
     try:
         if given.capture:
@@ -403,7 +434,8 @@ def main() -> None:
         data = work(names, captures, languages.detect_device_target(), given)
     finally:
         captures.close()
-    print(document(data))
+    keep(data, given)
+    print(document(merged(given.results)))
 
 
 if __name__ == "__main__":

@@ -387,7 +387,7 @@ def real(told: dict[str, Any]) -> list[str]:
         + f"; {statistics.fmean(one['seconds'] for one in steps):.0f} s a step on two cores that "
         f"others used too; "
         f"peak {told['peak_gb']:.1f} GB. {kinds[:1].upper()}{kinds[1:]}{'. ' if kinds else ''}"
-        "This shows that every part works; what it buys is measured on a GPU.",
+        "This shows that a step with real weights works, nothing else: sampling from them and what it buys need a GPU.",
     ]
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from kernelwright import capture, languages, run
 from kernelwright.errors import UserError
 from kernelwright.graph import Capture
+from kernelwright.judge import Judge
 from kernelwright.judge.policies import POLICIES, policies_for
 from kernelwright.run.models import Authors
 from kernelwright.run.result import Event, Result
+from kernelwright.run.session import JudgeFactory
 from kernelwright.store import Store
-from kernelwright.types import Record, Target
+from kernelwright.types import Record, Target, replace
 
 STORE = "store.sqlite"
 """The store's name in a result folder."""
@@ -63,12 +65,43 @@ def optimize(
         UserError: the source cannot be used; the message names the fix.
     """
     captured = _captured(source, inputs, evaluation, dynamic, gradients, on_step)
+    return optimize_captured(
+        captured, target=_target(device), budget_s=budget_s, out=out, seed=seed, authors=authors, on_event=on_event
+    )
+
+
+def optimize_captured(
+    captured: Capture,
+    *,
+    target: Target,
+    budget_s: float,
+    out: str | Path | None = None,
+    seed: int | None = None,
+    authors: Authors | None = None,
+    parts: run.Parts | None = None,
+    judge: JudgeFactory | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Result:
+    """Returns what `optimize` does for what was captured already.
+
+    Args:
+        captured: the problem and its graph.
+        target: where the kernel is to run.
+        budget_s: as for `optimize`.
+        out: as for `optimize`.
+        seed: as for `optimize`.
+        authors: as for `optimize`.
+        parts: experts, judge and policies; None takes the target's own.
+        judge: instead of the parts' own.
+        on_event: as for `optimize`.
+    """
     folder = Path(out) if out else Path("kernelwright-out") / captured.problem.name
-    target = _target(device)
+    parts = parts or run.parts_for(target)
     with Store(folder / STORE) as store:
         result = run.optimize(
-            captured, target, store=store, budget_s=budget_s, seed=seed, authors=authors, on_event=on_event
-        )
+            captured, target, store=store, budget_s=budget_s, seed=seed, authors=authors, on_event=on_event,
+            parts=replace(parts, judge=judge or parts.judge),
+        )  # fmt: skip
     run.write_best(result, folder)
     return result
 
@@ -118,10 +151,39 @@ def judge_kernel(
     if device == EMULATED and candidate.language != "cuda":
         raise UserError(f"{path} is {candidate.language}; only CUDA C++ (.cu) can be emulated", "leave --device out")
     target = _target(device or ("cpu" if candidate.language == "cpp" else "cuda"), known=JUDGED_ON)
+    return judge_captured(captured, path, target=target, policy=policy, out=out, on_event=on_event)
+
+
+def judge_captured(
+    captured: Capture,
+    kernel_file: str | Path,
+    *,
+    target: Target,
+    policy: str,
+    out: str | Path | None = None,
+    judge: JudgeFactory = Judge,
+    on_event: Callable[[Event], None] | None = None,
+) -> Record:
+    """Returns what `judge_kernel` does for what was captured already.
+
+    Args:
+        captured: the problem.
+        kernel_file: as for `judge_kernel`.
+        target: where it is judged.
+        policy: as for `judge_kernel`.
+        out: as for `judge_kernel`.
+        judge: what judges.
+        on_event: as for `judge_kernel`.
+
+    Raises:
+        UserError: the file cannot be used.
+    """
+    candidate = languages.candidate_from_file(captured.problem, Path(kernel_file))
     with Store(Path(out) / STORE if out else ":memory:") as store:
         return run.judge_candidate(
-            captured.problem, candidate, target, store=store, policy=policies_for(target)[policy], on_event=on_event
-        )
+            captured.problem, candidate, target, store=store, judge=judge, policy=policies_for(target)[policy],
+            on_event=on_event,
+        )  # fmt: skip
 
 
 def target_named(device: str) -> Target:

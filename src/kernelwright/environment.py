@@ -6,6 +6,8 @@ KERNELWRIGHT_DISABLE  not empty and not 0: deployed kernels are off and every ca
 KERNELWRIGHT_THREADS  threads for kernels and baselines alike (default: the CPUs this process may use)
 KERNELWRIGHT_API_KEY  the key for a model that is named with its address (NAME@URL)
 KERNELWRIGHT_ENV_TOKEN  what clients of `kernelwright env` must send; without it only this machine is served
+KERNELWRIGHT_TURNS    folder of the turns that judges on one device take (set by `kernelwright bench`)
+KERNELWRIGHT_DEVICE_BYTES  device memory that one of them may use (set by `kernelwright bench`)
 *_API_KEY             the keys of language models' providers, and *_BASE_URL another address of one (llm/naming.py)
 """
 
@@ -47,6 +49,27 @@ def threads() -> int:
 def disabled() -> bool:
     """Tells whether deployed kernels are turned off."""
     return os.environ.get("KERNELWRIGHT_DISABLE", "0") not in ("", "0")
+
+
+TURNS, DEVICE_BYTES = "KERNELWRIGHT_TURNS", "KERNELWRIGHT_DEVICE_BYTES"
+
+
+def turns() -> Path | None:
+    """Returns the folder of the turns at a device, None where nobody else judges on it."""
+    given = os.environ.get(TURNS)
+    return Path(given) if given else None
+
+
+def device_bytes() -> int | None:
+    """Returns how much device memory this process may use, None for all there is."""
+    given = os.environ.get(DEVICE_BYTES, "")
+    return int(given) if given.isdecimal() else None
+
+
+def device_ordinal() -> int:
+    """Returns the place of the first visible device among all of this machine."""
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
+    return int(first) if first.isdecimal() else 0
 
 
 def named_compiler() -> str:

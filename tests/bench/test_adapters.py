@@ -185,7 +185,8 @@ def test_workloads_become_task_files_with_their_numbers(tmp_path: Path) -> None:
     assert torch.allclose(c, (a @ b.T)[rows] * 0.5)
     (pointer,) = flashinfer.tasks(root, tmp_path / "out", only="w1", most=0)
     assert "git lfs pull" in pointer.refused
-    row = running.one(pointer, tmp_path / "results", running.Settings())
+    row = running.ready(pointer, tmp_path / "results", running.Settings())
+    assert isinstance(row, Row)
     assert (row.state, row.group) == ("unusable", "gemm")
     with pytest.raises(UserError, match="no workload"):
         flashinfer.tasks(root, tmp_path / "out", only="attention")

@@ -125,18 +125,18 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
     todo = tasks.kernelbench(clone(tmp_path), levels=(1,))
     made: list[str] = []
 
-    def one(task: tasks.Task, folder: Path, settings: running.Settings) -> Row:
+    def ready(task: tasks.Task, folder: Path, settings: running.Settings) -> Row:
         made.append(task.name)
         return row(task.name, key=running.key_of(task, settings))
 
-    monkeypatch.setattr(running, "one", one)
+    monkeypatch.setattr(running, "ready", ready)
     said: list[tuple[int, int]] = []
     out = tmp_path / "out"
     running.run(todo[:1], out, running.Settings())
     found = running.run(
         todo, out, running.Settings(), workers=2, on_row=lambda _r, done, total, _s: said.append((done, total))
     )
-    assert made == ["level1/2_relu", "level1/10_gelu"]
+    assert sorted(made) == ["level1/10_gelu", "level1/2_relu"]
     assert [r.task for r in found] == ["level1/2_relu", "level1/10_gelu"]
     assert said == [(2, 2)]
     running.run(todo, out, running.Settings(cap=64))
@@ -146,7 +146,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_interrupted_search_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     todo = tasks.kernelbench(clone(tmp_path), levels=(2,), only="sums")
     monkeypatch.setattr(running, "usable", lambda *_: ("task.py", None, False, 0))
-    monkeypatch.setattr("kernelwright.api.optimize", lambda *_, **__: SimpleNamespace(stopped="interrupted"))
+    monkeypatch.setattr("kernelwright.api.optimize_captured", lambda *_, **__: SimpleNamespace(stopped="interrupted"))
     with pytest.raises(KeyboardInterrupt):
         running.run(todo, tmp_path / "out", running.Settings(admit=False))
     assert rows.read(tmp_path / "out" / "results.jsonl") == ()
@@ -166,11 +166,11 @@ def test_sizes_that_do_not_fit_get_a_larger_cap(tmp_path: Path, monkeypatch: pyt
     todo = tasks.kernelbench(clone(tmp_path), levels=(2,), only="sums")
     tried: list[str] = []
 
-    def captured(source: str) -> tuple[str, bool]:
-        tried.append(Path(source).parent.name)
+    def captured(source: Path, *_: object, **__: object) -> tuple[Path, str, bool]:
+        tried.append(source.parent.name)
         if len(tried) < 3:
             raise SourceError("sizes do not match", "change them")
-        return "captured", False
+        return source, "captured", False
 
     monkeypatch.setattr(running, "_captured", captured)
     source, _, _, cap = running.usable(todo[0], tmp_path / "home", running.Settings(cap=32))

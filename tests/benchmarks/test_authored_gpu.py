@@ -5,6 +5,7 @@ CUDA C++ is judged emulated; Triton runs in its interpreter and is compared with
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,21 +29,14 @@ from kernelwright.types import Problem, replace
 
 SMALL = {"softmax": 8, "rms_norm": 3, "swiglu": 8, "layer_norm": 8, "cross_entropy": 2}
 """Rows: so that grids are whole numbers, and fibers few."""
-GOOD: dict[str, dict[str, tuple[str, ...]]] = {
-    "cuda": {
-        "softmax": ("warp_rows", "block_row"), "rms_norm": ("registers", "two_passes"),
-        "swiglu": ("vectors", "grid_stride"), "layer_norm": ("warp_rows", "block_row"),
-        "cross_entropy": ("online", "two_passes"),
-    },
-    "triton": {
-        "softmax": ("rows",), "rms_norm": ("rows",), "swiglu": ("blocks",), "layer_norm": ("rows",),
-        "cross_entropy": ("rows",),
-    },
-}  # fmt: skip
 QUICK = replace(
     EMULATED_SCREEN, name="quick", families=("given", "large", "shifted", "nonfinite"), hidden_shapes=0,
     call_deadline_s=60.0,
 )  # fmt: skip
+
+
+def good(name: str, language: str) -> set[str]:
+    return {file.stem for file, _, kind in recorded(name, language) if kind == "good"}
 
 
 class Problems:
@@ -86,13 +80,14 @@ def test_cuda_recordings_are_what_they_are_said_to_be(name: str, small: Problems
     judge = judges["cuda"]
     judge.turn_to(problem)
     named = {
-        stem: candidate_of(problem, fitted(name, text, SMALL[name]), language="cuda", author="recording")
-        for stem, _, text in recorded(name, "cuda")
+        file.stem: candidate_of(
+            problem, fitted(name, file.read_text(), SMALL[name]), language="cuda", author="recording"
+        )
+        for file, _, _ in recorded(name, "cuda")
     }
     found = dict(zip(named, map(outcome_name, judge.judge(tuple(named.values()), QUICK)), strict=True))
-    good = GOOD["cuda"][name]
-    assert {stem for stem, said in found.items() if said == "passed"} == set(good), found
-    assert len(found) >= 2 * len(good)
+    assert {stem for stem, said in found.items() if said == "passed"} == good(name, "cuda"), found
+    assert len(found) >= 2 * len(good(name, "cuda"))
 
 
 def drawn(name: str, problem: Problem) -> tuple[dict[str, bytes], Any]:
@@ -135,24 +130,46 @@ def test_triton_recordings_are_what_they_are_said_to_be(name: str, small: Proble
     problem = small(name)
     inputs, truth = drawn(name, problem)
     right = {}
-    for stem, _, text in recorded(name, "triton"):
-        made = candidate_of(problem, fitted(name, text, SMALL[name]), language="triton", author="recording")
+    for file, _, _ in recorded(name, "triton"):
+        text = fitted(name, file.read_text(), SMALL[name])
+        made = candidate_of(problem, text, language="triton", author="recording")
         outcome = interpret(problem, made, inputs)
         assert isinstance(outcome, Interpreted), outcome
         got = np.frombuffer(outcome.outputs["out"], np.float32).reshape(truth.shape)
-        right[stem] = bool(np.allclose(got, truth, rtol=2e-5, atol=2e-6 * np.abs(truth).max()))
-    assert {stem for stem, fine in right.items() if fine} == set(GOOD["triton"][name]), right
+        right[file.stem] = bool(np.allclose(got, truth, rtol=2e-5, atol=2e-6 * np.abs(truth).max()))
+    assert {stem for stem, fine in right.items() if fine} == good(name, "triton"), right
 
 
-@pytest.mark.parametrize("language", GOOD)
+@pytest.mark.parametrize("language", ["cuda", "triton"])
 @pytest.mark.parametrize("name", SCALINGS)
 def test_recordings_can_be_replayed(name: str, language: str, tmp_path: Path) -> None:
     path = authored_gpu.fitted_recording(name, language, authored_gpu.ROWS[name], tmp_path)
     model = llm.model_of(f"replay/{path}")
-    for stem, intent, text in recorded(name, language):
+    for file, intent, _ in recorded(name, language):
+        text = file.read_text()
         reply = model.complete(Request(model=model.name, messages=(), max_tokens=1000))
         while not (answer := answers.parsed(reply.text)).code:  # a refusal, as models have them
             reply = model.complete(Request(model=model.name, messages=(), max_tokens=1000))
         assert answer.intent == intent
         assert answer.code == fitted(name, text, authored_gpu.ROWS[name])
-        assert (answer.code != text) or "grid=264" in text, stem
+        assert (answer.code != text) or "grid=264" in text, file
+
+
+def test_the_page_names_what_was_caught_and_what_was_not() -> None:
+    row = authored_gpu.Row(problem="softmax", language="cuda", kernel="a", intent="i", kind="good", verdict="passed")
+    rows = [
+        dataclasses.replace(row, us=20.0, speedup=1.5, low=1.4, high=1.6, floor=0.5),
+        dataclasses.replace(row, kernel="b", us=10.0, speedup=3.0, low=2.9, high=3.1, floor=0.9),
+        dataclasses.replace(row, kernel="c", kind="dishonest", verdict="check: replay", evidence="12 | of 13\nelements",
+                            rejected="static"),
+        dataclasses.replace(row, kernel="d", kind="wrong", verdict="build: syntax"),
+        dataclasses.replace(row, kernel="e", kind="wrong", verdict="passed", us=50.0, speedup=0.5, suspected="hacks"),
+        dataclasses.replace(row, problem="swiglu", kernel="f", kind="dishonest", verdict="check: values"),
+    ]  # fmt: skip
+    text = authored_gpu.page(rows, ["- softmax: fine\n"], "Made by hand.\n")
+    assert "| softmax | b | cuda | 10.0 | 3.00 [2.90, 3.10] | 90 % | 3 | 2 |" in text
+    assert "| swiglu | none |  |  |  |  | 0 | 1 |" in text
+    assert "- good: 2 of 2 passed\n- wrong: 1 of 2 passed: **softmax e**\n- dishonest: 0 of 2 passed\n" in text
+    assert "rejected 1, suspected 1; the judge failed 1 of these 2 (precision 50 %), and 3 in all (recall 33 %)" in text
+    assert "| check: replay (12 / of 13 elements) |" in text
+    assert "- softmax: fine" in text

@@ -10,12 +10,8 @@ import torch
 from tests.judge.kernel_files import make_problem
 
 from kernelwright.judge import correctness
-from kernelwright.judge.correctness import (
-    ExactBound,
-    FloatBound,
-    bounds_for,
-    ties_left_open,
-)
+from kernelwright.judge.correctness import FloatBound, bounds_for, ties_left_open
+from kernelwright.judge.exact_bound import ExactBound
 from kernelwright.judge.inputs import VALUES
 from kernelwright.judge.magnitudes import exponents, groups_of, kinds
 from kernelwright.judge.truth import nudge

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from tests.judge.problems import problem_of
 
-from kernelwright.judge.correctness import ExactBound
 from kernelwright.judge.draws import Draws
+from kernelwright.judge.exact_bound import ExactBound
 
 MEMORY = 64 << 20
 

@@ -11,7 +11,7 @@ import torch
 from tests.judge.kernel_files import QUICK, make_problem
 from tests.judge.problems import problem_of
 
-from kernelwright.judge.correctness import Finding
+from kernelwright.judge.exact_bound import Finding
 from kernelwright.judge.examine import _Examination
 from kernelwright.judge.session import Session
 from kernelwright.languages import detect_target

@@ -59,10 +59,11 @@ def summary(name: str, rows: Sequence[Row]) -> list[str]:
     """Returns the lines about some rows."""
     states = Counter(row.state for row in rows)
     counted = ", ".join(f"{number} {state}" for state, number in states.most_common())
+    solved = [row for row in rows if row.solved]
     taken = [row for row in rows if row.state not in ("unusable", "failed")]
     answers = geometric_mean([row.answer for row in taken])
     passed = geometric_mean([row.eager for row in rows if row.eager])
-    best = geometric_mean([max(row.best, 1.0) if row.state == "faster" else 1.0 for row in taken if row.best])
+    best = geometric_mean([max(row.best or 1.0, 1.0) if row.state == "faster" else 1.0 for row in taken])
     curve = ", ".join(f"fast_{p:g} {100 * fast_p(rows, p):.0f} %" for p in FAST)
     means = [
         f"{label} {number:.3f}x"
@@ -73,7 +74,25 @@ def summary(name: str, rows: Sequence[Row]) -> list[str]:
         )
         if number is not None
     ]
-    return [f"**{name}**: {len(rows)} tasks: {counted}. Geometric means: {'; '.join(means) or 'none'}. {curve}.", ""]
+    said = f"{len(solved)} of {len(rows)} solved: {counted}"
+    lines = [f"**{name}**: {said}. Geometric means: {'; '.join(means) or 'none'}. {curve}.", ""]
+    return lines + origins(rows)
+
+
+def origins(rows: Sequence[Row]) -> list[str]:
+    """Returns the line about what the gains of the kernels that are answers are made of, as geometric means."""
+    faster = [row for row in rows if row.state == "faster" and row.parts]
+    if not faster:
+        return []
+    parts = []
+    for name in ("launch", "rewrite", "precision", "kernel"):
+        found = [factor for row in faster for part, factor in row.parts if part == name and factor]
+        mean = geometric_mean(found)
+        unknown = sum(part == name and not factor for row in faster for part, factor in row.parts)
+        if mean is not None or unknown:
+            mixed = f", not told apart in {unknown}" if unknown else ""
+            parts.append(f"{name} {mean or 1.0:.3f}x in {len(found)}{mixed}")
+    return [f"Of the gains against eager of {len(faster)} kernels: {'; '.join(parts)}.", ""]
 
 
 def group_of(row: Row) -> str:

@@ -56,19 +56,32 @@ class Row:
     """Of a solution: `passed`, the check that it failed, or how it ended."""
     key: str = ""
     """Of what was run and how: only a row of the same key is taken for the result of the same command."""
+    free: float | None = None
+    """Speedup of the fastest baseline against eager: what the answer has where no kernel beats it."""
+    parts: tuple[tuple[str, float | None], ...] = ()
+    """What the kernel's speedup against eager is made of: launch, rewrite, precision, kernel (report/gains.py)."""
     evaluation: bool = False
     seconds: float = 0.0
 
     @property
     def answer(self) -> float:
         """Speedup against eager of the answer: the kernel where it wins, else the baseline that costs nothing."""
-        return self.eager if self.state == "faster" and self.eager else 1.0
+        return self.eager if self.state == "faster" and self.eager else max(1.0, self.free or 1.0)
+
+    @property
+    def solved(self) -> bool:
+        """Tells whether there is a right answer that is no slower than any baseline."""
+        return self.state in ("faster", "baseline")
 
 
 def append(path: Path, row: Row) -> None:
     """Adds a row to a file."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(asdict(row)) + "\n")
+
+
+def _tuples(item: Any) -> Any:
+    return tuple(map(_tuples, item)) if isinstance(item, list) else item
 
 
 def read(path: Path) -> tuple[Row, ...]:
@@ -83,7 +96,7 @@ def read(path: Path) -> tuple[Row, ...]:
     for number, line in enumerate(lines, 1):
         try:
             given = json.loads(line)
-            data: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k in names}
+            data: dict[str, Any] = {k: _tuples(v) for k, v in given.items() if k in names}
             row = Row(**data)
         except (ValueError, TypeError, AttributeError) as error:
             if number == len(lines):

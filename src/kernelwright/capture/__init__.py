@@ -7,6 +7,7 @@ its own (worker.py), so that nothing of the user's runs in this process and no f
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from kernelwright.capture import specs
 from kernelwright.capture.source import draft
@@ -14,6 +15,7 @@ from kernelwright.errors import SourceError, WorkerDied
 from kernelwright.graph import Capture
 from kernelwright.process import DeadlineExceeded, Worker, WorkerKilled
 
+Form = Literal["whole", "checked", "outlined"]
 MODULE = "kernelwright.capture.worker"
 DEADLINE_S = 300.0
 """Loading torch, running the reference a few times and tracing it; minutes only for what hangs."""
@@ -29,6 +31,7 @@ def load(
     on_event: Callable[[str], None] | None = None,
     worker: Worker | None = None,
     deadline_s: float = DEADLINE_S,
+    form: Form = "whole",
 ) -> Capture:
     """Returns the problem that a source describes, and its graph where it can be traced.
 
@@ -41,6 +44,9 @@ def load(
         on_event: called with a few words whenever a new step begins.
         worker: a running capture worker to use and leave running; None starts one.
         deadline_s: the worker is killed when it takes longer.
+        form: `whole`; `checked`, without a graph; or `outlined`: tensors without contents are traced and nothing runs,
+            for sizes that this machine's memory or patience does not hold. Whether the reference is a function of its
+            inputs, a smaller copy can then say.
 
     Raises:
         UserError: the source is not there, or the inputs do not fit it.
@@ -60,7 +66,7 @@ def load(
     own = worker is None
     worker = worker or Worker(MODULE)
     try:
-        captured = worker.request("capture", deadline_s=deadline_s, on_event=step, problem=problem)
+        captured = worker.request("capture", deadline_s=deadline_s, on_event=step, problem=problem, form=form)
     except DeadlineExceeded:
         message = f"{source} did not finish {steps[-1]!r} within {deadline_s:g} s"
         raise SourceError(message, "use smaller shapes, or look for an endless loop") from None

@@ -28,12 +28,13 @@ longer than most references do, and only the user's `get_inputs` can give anothe
 CHANGED_ELEMENTS = 1 << 20
 
 
-def complete(problem: Problem, emit: Emit) -> Capture:
+def complete(problem: Problem, emit: Emit, *, traced: bool = True) -> Capture:
     """Returns the problem with parameters, outputs and counts, and its graph where there is one.
 
     Args:
         problem: a draft (capture/source.py).
         emit: called with a few words when a new step begins.
+        traced: False for the checks alone: then there is no graph.
 
     Raises:
         SourceError: when the reference cannot be used.
@@ -44,7 +45,7 @@ def complete(problem: Problem, emit: Emit) -> Capture:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _complete(problem, emit, free)
+            return _complete(problem, emit, free, traced=traced)
     except SourceError as error:
         raise faults.explain(error, free, problem) from error.__cause__
     except (MemoryError, RuntimeError) as error:
@@ -53,7 +54,7 @@ def complete(problem: Problem, emit: Emit) -> Capture:
         raise
 
 
-def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
+def _complete(problem: Problem, emit: Emit, free: int, *, traced: bool) -> Capture:
     emit("running the reference")
     first, second = checks.SEEDS
     seed_everything(first)
@@ -65,7 +66,7 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
     checks.check_arguments(drawn, labels)
     shown = [label for label, item in zip(labels, drawn, strict=True) if isinstance(item, torch.Tensor)]
     once = sum(math.prod(spec.shape) for spec in problem.inputs) >= LARGE_ELEMENTS  # inputs of a draft draw ours
-    problem = replace(problem, inputs=problem.inputs or _input_specs(drawn, shown), axes=_axes(problem, reference))
+    problem = replace(problem, inputs=problem.inputs or input_specs(drawn, shown), axes=_axes(problem, reference))
     problem = replace(problem, parameters=parameter_specs(module, problem.inputs))
     memory.check(problem.arguments, free)
     if not once:
@@ -97,6 +98,8 @@ def _complete(problem: Problem, emit: Emit, free: int) -> Capture:
         memory.check(problem.arguments, free)
         reference = load_problem(problem)
         module, arguments = reference.make_module(first), reference.make_inputs(first)
+    if not traced:
+        return Capture(problem=problem, graph=None, reason="it was not traced", notes=notes)
     emit("tracing")
     graph, reason = _trace(problem, reference, module, arguments)
     problem = replace(
@@ -141,7 +144,8 @@ def argument_names(reference: Reference, count: int) -> list[str]:
     return (found + [f"x{i}" for i in range(len(found), count)])[:count]
 
 
-def _input_specs(drawn: Sequence[object], labels: Sequence[str]) -> tuple[TensorSpec, ...]:
+def input_specs(drawn: Sequence[object], labels: Sequence[str]) -> tuple[TensorSpec, ...]:
+    """Returns the specs of the tensors among some arguments."""
     tensors = [item for item in drawn if isinstance(item, torch.Tensor)]
     return tuple(
         TensorSpec(name=name, shape=tuple(t.shape), dtype=NAMES[t.dtype], role="input")
@@ -164,19 +168,20 @@ def parameter_specs(module: torch.nn.Module, inputs: Sequence[TensorSpec]) -> tu
     )
 
 
+def state_names(module: torch.nn.Module, specs: Sequence[TensorSpec]) -> dict[str, str]:
+    """Returns the identifier of each parameter and buffer by its qualified name; a tied tensor has several names."""
+    of_tensor = {id(t): spec.name for (_, t), spec in zip(state_of(module), specs, strict=True)}
+    every = (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False))
+    return {name: of_tensor[id(tensor)] for name, tensor in every}
+
+
 def _trace(
     problem: Problem, reference: Reference, module: torch.nn.Module, arguments: Sequence[torch.Tensor]
 ) -> tuple[Graph | None, str]:
     """Returns the graph, or None and why there is none."""
     if problem.gradients:
         return gradients.trace(problem, reference, arguments)
-    # A tied tensor has several qualified names and one identifier.
-    of_tensor = {id(t): spec.name for (_, t), spec in zip(state_of(module), problem.parameters, strict=True)}
-    every = (
-        *module.named_parameters(remove_duplicate=False),
-        *module.named_buffers(remove_duplicate=False),
-    )
-    state = {name: of_tensor[id(tensor)] for name, tensor in every}
+    state = state_names(module, problem.parameters)
     try:
         graph = tracing.trace(
             module,

@@ -9,6 +9,7 @@ large literals; these raise `Untraceable`, and the problem then has no graph.
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import signal
 import warnings
@@ -55,8 +56,13 @@ IDENTITIES = frozenset(
 )
 """In a functional graph these give their first argument back where shape, dtype and strides are the same."""
 
-CANONICAL = {"aten._embedding_bag_forward_only.default": "aten._embedding_bag.default"}
-"""Operators of the same schema and values that export chooses between by whether gradients are wanted."""
+CANONICAL = {
+    "aten._embedding_bag_forward_only.default": "aten._embedding_bag.default",
+    "kernelwright.lstm_input.default": "aten.lstm.input",
+    "kernelwright.gru_input.default": "aten.gru.input",
+}
+"""Operators of the same schema and values: those that export chooses between by whether gradients are wanted, and our
+own that stand for whole recurrent networks."""
 
 SIZED = frozenset({"aten.view.default", "aten.expand.default"})
 """Their `size` is written out: no -1 that a reader would have to resolve."""
@@ -67,6 +73,8 @@ DTYPES = {
 }
 MAX_LITERAL = 4096
 """Elements of a literal tensor that a graph may hold."""
+MOST_STEPS = 32
+"""Of an LSTM or GRU that is unrolled."""
 DEADLINE_S = 60.0
 """Export unrolls loops; a recurrent network over hundreds of steps would take minutes and help no expert."""
 
@@ -99,7 +107,7 @@ def trace(
 
 def _export(module: torch.nn.Module, arguments: Sequence[object]) -> torch.export.ExportedProgram:
     try:
-        with warnings.catch_warnings(), torch.no_grad(), _deadline(DEADLINE_S):
+        with warnings.catch_warnings(), torch.no_grad(), _deadline(DEADLINE_S), whole_recurrences():
             warnings.simplefilter("ignore")
             # The table's keys are overloads; its types are not annotated in every version of torch.
             table: Any = torch.export.default_decompositions()
@@ -113,6 +121,55 @@ def _export(module: torch.nn.Module, arguments: Sequence[object]) -> torch.expor
         raise Untraceable(_reason(error)) from error
     assert isinstance(program, torch.export.ExportedProgram)
     return program
+
+
+@functools.cache
+def _recurrences() -> Any:
+    """Makes operators of our own that stand for whole recurrent networks: PyTorch's are taken apart step by step."""
+    made: Any = torch.library
+    library = made.Library("kernelwright", "FRAGMENT")
+    rest = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
+    rest += ", bool batch_first"
+
+    def forms(given: torch.Tensor, states: Any, *others: Any) -> tuple[torch.Tensor, ...]:
+        every = states if isinstance(states, list | tuple) else (states,)
+        width = (1 + others[-2]) * every[0].shape[-1]
+        first, second = given.shape[:2]
+        out = given.new_empty((second, first, width) if others[-1] else (first, second, width))
+        return (out.transpose(0, 1) if others[-1] else out, *(torch.empty_like(state) for state in every))
+
+    for name, states, count in (("lstm", "Tensor[]", 3), ("gru", "Tensor", 2)):
+        library.define(f"{name}_input(Tensor input, {states} hx, {rest}) -> ({', '.join(['Tensor'] * count)})")
+        made.register_fake(f"kernelwright::{name}_input", forms, lib=library)
+    return library
+
+
+@contextlib.contextmanager
+def whole_recurrences() -> Iterator[None]:
+    """Lets long LSTMs and GRUs stay whole while they are traced; unrolled they take minutes and help no expert."""
+    _recurrences()
+    functional: Any = torch._VF
+
+    def kept(name: str) -> Any:
+        usual, own = getattr(functional, name), getattr(torch.ops.kernelwright, f"{name}_input")
+
+        def call(given: torch.Tensor, states: Any, params: Any, *rest: Any) -> Any:
+            # Packed sequences have other arguments.
+            whole = isinstance(params, list | tuple) and len(rest) == 6 and given.dim() == 3
+            if not whole or given.shape[1 if rest[-1] else 0] <= MOST_STEPS:
+                return usual(given, states, params, *rest)
+            return own(given, list(states) if isinstance(states, list | tuple) else states, list(params), *rest)
+
+        return call
+
+    calls = {name: kept(name) for name in ("lstm", "gru")}
+    try:
+        for name, call in calls.items():
+            setattr(functional, name, call)
+        yield
+    finally:
+        for name in calls:
+            delattr(functional, name)
 
 
 class _Late(BaseException):

@@ -6,6 +6,7 @@ Not here: the strategies (search), and driving them (run/ablating.py).
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from kernelwright.store import Store
 @click.command(name="ablate", short_help="Compare strategies on SOURCE at equal budget.")
 @source_options
 @click.option(
-    "--strategy", "strategies", multiple=True, type=click.Choice((*WITHOUT_AUTHORS, *WITH_AUTHORS)),
-    help="Can be repeated  [default: random, tune, evolve; with --model also authors and authors-contrast]",
+    "--strategy", "strategies", multiple=True, metavar="NAME",
+    help="random, tune, evolve, authors, authors-contrast, or MODULE:NAME of your own; can be repeated  [default: the "
+    "first three; with --model all]",
 )  # fmt: skip
 @click.option("--each", "limit", type=click.IntRange(4), default=48, show_default=True, help="Proposals of one trial.")
 @click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="Trials of each strategy.")
@@ -43,6 +45,8 @@ def ablate_command(
     without contrasted kernels in their prompts, `authors-contrast` the same with them.
     """
     authored = authors_of(authoring, device) is not None
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # a strategy of one's own lies where one works
     names = strategies or (WITHOUT_AUTHORS + (WITH_AUTHORS if authored else ()))
     with Progress(err) as progress:
         captured = capture.load(source, on_event=progress.step, **options)

@@ -47,7 +47,15 @@ def shared(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             "--policy", type=click.Choice(EFFORTS), default="report", show_default=True,
             help="How thoroughly solutions are judged.",
         ),
-        click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Tasks at a time."),
+        click.option(
+            "--workers", type=click.IntRange(1), default=1, show_default=True,
+            help="Tasks at a time, on each GPU where there are several; they take turns at it.",
+        ),
+        click.option("--devices", default="", metavar="0,1,...", help="GPUs to use  [default: the first]"),
+        click.option(
+            "--task-seconds", "task_s", type=click.FloatRange(1.0), metavar="S",
+            help="What a task may take at a device; it is then judged less thoroughly.",
+        ),
         click.option("--no-admit", is_flag=True, help="Do not look for tasks that answers without work would pass."),
         click.option("--out", "folder", type=click.Path(path_type=Path), default=usual, show_default=True),
     )  # fmt: skip
@@ -120,9 +128,10 @@ def flashinfer_command(
 def _run(title: str, todo: tuple[tasks.Task, ...], folder: Path, given: dict[str, Any]) -> None:
     settings = Settings(
         device=given["device"], budget_s=given["budget"], cap=given["cap"] or 0, admit=not given["no_admit"],
-        policy=given["policy"],
+        policy=given["policy"], task_s=given["task_s"] or 0.0,
     )  # fmt: skip
-    found = run(todo, folder, settings, workers=given["workers"], on_row=_say)
+    devices = tuple(filter(None, given["devices"].split(",")))
+    found = run(todo, folder, settings, workers=given["workers"], devices=devices, on_row=_say)
     command = f"kernelwright {' '.join(map(shlex.quote, sys.argv[1:]))}"
     write(found, folder, title=title, command=command)
     out.print(_table(found))

@@ -86,7 +86,7 @@ class Desk:
                 record = run.judge_candidate(
                     captured.problem, candidate, target, store=store, policy=policies_for(target)[policy]
                 )
-        return self._told(captured, candidate, record)
+        return self._told(captured, candidate, record, target)
 
     def compare(self, source: str, language: str) -> str:
         """Returns the fastest kernels that are known for a problem, the fastest first, with their times.
@@ -124,16 +124,19 @@ class Desk:
             raise UserError(f"{candidate!r} begins the digests of {len(found)} candidates", "give more of it")
         return "\n".join(source.text for source in found[0].sources)
 
-    def _told(self, captured: Capture, candidate: Candidate, record: Record) -> str:
+    def _told(self, captured: Capture, candidate: Candidate, record: Record, target: Target) -> str:
         head = f"candidate {digest(candidate)}\n"
         if not record.passed:
             return f"{head}It did not pass.\n{telling.found(record)}"
-        text = f"{head}It passed: {described(record)}.\n{telling.profile(captured.problem, record)}"
+        profiled = (
+            f"{telling.profile(captured.problem, record)}\n{telling.compiled(captured.problem, candidate, target)}"
+        )
+        text = f"{head}It passed: {described(record)}.\n{profiled}"
         assert isinstance(record.outcome, Judgement)
         compared = (
             f"- {c.speedup:.2f} ({c.low:.2f} to {c.high:.2f}) against {c.baseline}" for c in record.outcome.comparisons
         )
-        return "\n".join([text, *compared])
+        return "\n".join([text.rstrip(), *compared])
 
     def _captured(self, source: str) -> Capture:
         if source not in self._captures:

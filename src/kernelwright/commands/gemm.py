@@ -6,6 +6,7 @@ Not here: what is measured and how (run/gemm).
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from kernelwright.commands.options import err, out
 from kernelwright.errors import UserError
 from kernelwright.experts.gemm.table import place_of, read_rows
 from kernelwright.languages.device_target import detect_device_target
+from kernelwright.languages.devices import cuda_target
 from kernelwright.run.gemm import results, served
-from kernelwright.run.gemm.grid import TABLE, Grid, confirm, keep_rows, read_shapes, tune
+from kernelwright.run.gemm.grid import TABLE, Grid, confirm, keep_rows, prepare, read_shapes, tune
 from kernelwright.run.gemm.measuring import PRODUCT_S, Measuring
 from kernelwright.types import replace
 
-ACTIONS = ("tune", "bench", "install", "report")
+ACTIONS = ("prepare", "tune", "bench", "install", "report")
+ARCHITECTURE = "sm_90a"
 COMPILED_S = 900.0
 """For one product, torch.compile's own tuning included."""
 CHOSEN = ("torch", "cublaslt", "cublas")
@@ -58,8 +61,9 @@ def gemm_command(
     action: str, shapes: str, dtype: str, mode: str, accumulate: str, top: int, limit: float, exhaustive: bool,
     compiled: bool, foreign: Path | None, workers: int | None, folder: Path, to: Path | None,
 ) -> None:  # fmt: skip
-    """Find the fastest kernel of every shape (tune), time it once more beside the libraries (bench), make its plans
-    those of kernelwright.matmul on this machine (install), write the page of results (report).
+    """Find the fastest kernel of every shape (tune; prepare builds what it needs, without a device), time it once more
+    beside the libraries (bench), make its plans those of kernelwright.matmul on this machine (install), write the page
+    of results (report). Every device of the host that CUDA_VISIBLE_DEVICES names takes part; a later call goes on.
 
     Inputs are random, contenders take turns over buffers of twice the level-2 cache, and a kernel that is not exact on
     whole numbers, or less exact than torch on others, has no time. Both layouts of B are tried, for the baselines too.
@@ -87,12 +91,23 @@ def gemm_command(
 
 def _measured(action: str, mode: str, grid: Grid, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
+    if action == "prepare":
+        return prepare(grid, folder, cuda_target(ARCHITECTURE), err.print)
     if action == "bench" and mode == "server":
         return served.serve(grid, folder, err.print)
-    target = replace(detect_device_target(), architecture="sm_90a")
+    target = replace(detect_device_target(), architecture=ARCHITECTURE)
     patience_s = COMPILED_S if "compiled" in grid.baselines else PRODUCT_S
-    with Measuring(deadline_s=patience_s) as measuring:
-        return (tune if action == "tune" else confirm)(grid, folder, target, measuring, err.print)
+    with contextlib.ExitStack() as stack:
+        devices = [stack.enter_context(Measuring(deadline_s=patience_s, visible=name)) for name in visible_devices()]
+        return (tune if action == "tune" else confirm)(grid, folder, target, devices, err.print)
+
+
+def visible_devices() -> list[str]:
+    """Returns the names of the devices that this process may use, as CUDA_VISIBLE_DEVICES has them."""
+    if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [name for name in named.split(",") if name] or [""]
+    count = sum(file.name.removeprefix("nvidia").isdigit() for file in Path("/dev").glob("nvidia*"))
+    return [str(number) for number in range(count)] if count > 1 else [""]
 
 
 def _install(folder: Path, to: Path | None) -> Path:

@@ -23,6 +23,7 @@ EXPERTS = {
         "gpu.window",
         "gpu.topk",
         "gpu.bag",
+        "gpu.recurrence",
         "gpu.program",
     ),
 }

@@ -83,6 +83,15 @@ def read_slice(c: Call) -> t.Tensor:
     return on_axis(arg, axis, c.shape[axis], lambda i: i * step + start)
 
 
+def read_unfold(c: Call) -> t.Tensor:
+    """Reads unfold: windows along an axis, the places within them as a last axis."""
+    arg = c.tensor("self")
+    axis, step = c.whole("dimension") % len(arg.shape), c.whole("step")
+    return t.reindexed(
+        arg, c.shape, lambda place: (*place[:axis], place[axis] * step + place[-1], *place[axis + 1 : -1])
+    )
+
+
 def read_select(c: Call) -> t.Tensor:
     """Reads select with a fixed place."""
     arg = c.tensor("self")
@@ -228,6 +237,7 @@ VIEWS: dict[str, Read] = {
     "aten.transpose": read_transpose,
     "aten.t": read_transpose,
     "aten.slice": read_slice,
+    "aten.unfold": read_unfold,
     "aten.select": read_select,
     "aten.flip": read_flip,
     **{f"aten.{n}": read_split for n in ("split", "split_with_sizes", "chunk")},

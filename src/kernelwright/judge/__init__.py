@@ -12,7 +12,7 @@ import datetime
 import functools
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -58,8 +58,9 @@ CHECKER_DEADLINE_S = 60.0
 OPEN_DEADLINE_S = 600.0
 PREPARE_DEADLINE_S = 1800.0
 """Four torch.compile modes may have to be compiled the first time."""
-MARGIN_S = 60.0
-"""What the worker may add to a candidate's own deadline, which it keeps itself, before it is killed."""
+MARGIN_S, TURNS_MARGIN_S = 60.0, 900.0
+"""What the worker may add to a candidate's own deadline, which it keeps itself, before it is killed; and where it waits
+for its turn at a device."""
 ATTEMPTS = 2
 
 
@@ -70,26 +71,40 @@ class Judge:
         problem: what must be computed.
         target: where; its threads are what candidate and baselines use.
         on_event: called with progress events (dictionaries of plain data).
+        variables: further environment variables of a device's workers.
 
     Raises:
         MissingTool: when there is no C++ compiler.
         UserError: at first use, when the reference cannot be judged against or memory does not suffice.
     """
 
-    def __init__(self, problem: Problem, target: Target, *, on_event: Callable[[Any], None] | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        target: Target,
+        *,
+        on_event: Callable[[Any], None] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.problem, self.target = problem, target
         self._on_event = on_event
-        self._device = DeviceWorkers(on_event=on_event) if target.kind == "cuda" else None
+        self._device = DeviceWorkers(on_event=on_event, variables=variables) if target.kind == "cuda" else None
+        self._in_turns = environment.TURNS in (variables or {})
         self._program: Path | None = None
         if self._device is None:
             self._program = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)
-        self._builder = Builder(target)
+        # Beside a device that judges, two processors are left to those that watch it.
+        self._builder = Builder(target, workers=max(1, target.threads - 2) if self._device else None)
         self._second = second_device.SecondDevice(lambda one: Judge(one, emulated_target(), on_event=on_event))
         self._worker: Worker | None = None
         self._opened = False
         self._prepared: set[str] = set()
         self._known: Any = None
         """What one device worker found out about the problem, for the next."""
+
+    @property
+    def _margin_s(self) -> float:
+        return TURNS_MARGIN_S if self._in_turns else MARGIN_S
 
     def turn_to(self, problem: Problem) -> None:
         """Makes this the session of another problem. Its processes stay: starting them anew takes seconds."""
@@ -98,15 +113,14 @@ class Judge:
             self._prepared.clear()
 
     def judge(self, candidates: Sequence[Candidate], policy: Policy) -> Iterator[Record]:
-        """Yields one record for each candidate, in order. All are built before the first is run.
+        """Yields one record for each candidate, in order. On a CPU all are built before the first is run.
+
+        A device judges while the next are built: no compiler runs where time is taken.
 
         What candidates share and `prepare` did not make is made when the first candidate comes so far, so that
         one that does not compile, or is wrong on the first draw, is told at once.
         """
-        started = time.monotonic()
-        built = self._builder.build(self.problem, candidates)
-        build_s = (time.monotonic() - started) / max(1, len(candidates))
-        for candidate, artifact in zip(candidates, built, strict=True):
+        for candidate, artifact, build_s in self._built(candidates):
             begun = time.monotonic()
             outcome = artifact if isinstance(artifact, Failure) else self._examine(candidate, artifact, policy)
             if policy.memory_checkers and isinstance(outcome, Judgement) and outcome.verdict.passed:
@@ -122,9 +136,23 @@ class Judge:
                 duration_s=build_s + time.monotonic() - begun,
             )
 
+    def _built(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Artifact | Failure, float]]:
+        """Yields candidates with what they became, and the seconds that each was waited for."""
+        started = time.monotonic()
+        if self._device is None or len(candidates) < 2:
+            built = self._builder.build(self.problem, candidates)
+            build_s = (time.monotonic() - started) / max(1, len(candidates))
+            yield from ((*both, build_s) for both in zip(candidates, built, strict=True))
+            return
+        waited_for = self._builder.begin(self.problem, candidates)
+        for candidate in candidates:
+            begun = time.monotonic()
+            artifact = next(waited_for)
+            yield candidate, artifact, time.monotonic() - begun
+
     def baselines(self, policy: Policy) -> tuple[Measurement, ...]:
         """Returns the baselines' times, without a candidate."""
-        deadline_s = policy.deadline_s + MARGIN_S
+        deadline_s = policy.deadline_s + self._margin_s
         ask: Callable[[], tuple[Measurement, ...]] = lambda: self._ready(policy).request(  # noqa: E731
             "baselines", policy=policy, deadline_s=deadline_s, on_event=self._on_event
         )
@@ -151,7 +179,7 @@ class Judge:
                     candidate=candidate,
                     artifact=artifact,
                     policy=policy,
-                    deadline_s=policy.deadline_s + MARGIN_S + preparing_s,
+                    deadline_s=policy.deadline_s + self._margin_s + preparing_s,
                     on_event=self._on_event,
                 )
                 judged = self._outcome(outcome)
@@ -254,7 +282,7 @@ class Judge:
             elif self._known is not None:
                 arguments["known"] = self._known
             try:
-                answer = self._make_ready(self._worker, "open", OPEN_DEADLINE_S, arguments)
+                answer = self._make_ready(self._worker, "open", OPEN_DEADLINE_S + self._margin_s, arguments)
             except KernelwrightError:
                 # Nothing is ready in it, and its device may not be usable any more.
                 self._drop_worker()

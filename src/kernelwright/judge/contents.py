@@ -47,6 +47,22 @@ def wild_inputs(specs: Sequence[TensorSpec], given: Sequence[torch.Tensor]) -> t
     return made
 
 
+def resemblance(count: int, g: torch.Generator) -> tuple[int, int, int, int] | None:
+    """Returns what a tensor of `count` elements keeps of another's, None for nothing.
+
+    That is what lies before the first and from the second place on, but for each so many-th element, from an offset on.
+    """
+    kind = RESEMBLANCES[int(torch.randint(0, len(RESEMBLANCES), (), generator=g))]
+    if kind == "none":
+        return None
+    ends = torch.randint(0, count + 1, (2,), generator=g).tolist()
+    first, end = min(ends), max(ends)
+    if kind == "nearly":
+        end = min(count, first + int(count ** float(torch.rand((), generator=g))))
+    apart = APART[int(torch.randint(0, len(APART), (), generator=g))]
+    return first, end, apart, int(torch.randint(0, apart, (), generator=g))
+
+
 def resemble(other: torch.Tensor, tensor: torch.Tensor, g: torch.Generator) -> None:
     """Makes a tensor mostly equal to another slot's: an answer kept by a part of its contents is then wrong.
 
@@ -55,17 +71,12 @@ def resemble(other: torch.Tensor, tensor: torch.Tensor, g: torch.Generator) -> N
         tensor: of the same shape, with fresh contents; most of them are replaced.
         g: on the CPU.
     """
-    kind = RESEMBLANCES[int(torch.randint(0, len(RESEMBLANCES), (), generator=g))]
-    if kind == "none":
-        return
     count = tensor.numel()
-    ends = torch.randint(0, count + 1, (2,), generator=g).tolist()
-    first, end = min(ends), max(ends)
-    if kind == "nearly":
-        end = min(count, first + int(count ** float(torch.rand((), generator=g))))
-    apart = APART[int(torch.randint(0, len(APART), (), generator=g))]
+    if (chosen := resemblance(count, g)) is None:
+        return
+    first, end, apart, offset = chosen
     mine, theirs = tensor.view(-1), other.view(-1)
-    changed = mine[int(torch.randint(0, apart, (), generator=g)) :: apart]
+    changed = mine[offset::apart]
     fresh = changed.clone()
     for kept in (slice(0, first), slice(end, count)):
         # Wild elements and NaN are the other slot's own.
@@ -149,14 +160,21 @@ class AnyRefresher:
         it may be right to keep it.
         """
         several = [i for i, free in enumerate(self._free) if free and tensors[i].numel()]
-        chance = int(torch.randint(0, 4 * max(1, len(several)), (), generator=self._rng))
-        same = several[chance] if len(several) > 1 and chance < len(several) else -1
+        same = self._whole(several)
         for i in several:
             if i == same:
                 tensors[i].copy_(others[i])
             else:
-                resemble(others[i], tensors[i], self._rng)
+                self._resemble(others[i], tensors[i])
         return same
+
+    def _whole(self, several: Sequence[int]) -> int:
+        """Returns which of several tensors stays whole, -1 for none."""
+        chance = int(torch.randint(0, 4 * max(1, len(several)), (), generator=self._rng))
+        return several[chance] if len(several) > 1 and chance < len(several) else -1
+
+    def _resemble(self, other: torch.Tensor, tensor: torch.Tensor) -> None:
+        resemble(other, tensor, self._rng)
 
     def refresh_parameters(self, parameters: Sequence[torch.Tensor]) -> None:
         """Changes free parameters, all or in part, so that nothing made earlier is right (`changing_part`)."""

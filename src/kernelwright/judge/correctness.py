@@ -46,6 +46,7 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelwright.judge.exact_bound import ExactBound, Finding
 from kernelwright.judge.magnitudes import (
     BINADES,
     SMALL_GROUP,
@@ -57,6 +58,7 @@ from kernelwright.judge.magnitudes import (
     odd_kinds,
     smallest_of,
 )
+from kernelwright.judge.parts import InParts
 from kernelwright.judge.truth import arithmetic_roundoff
 from kernelwright.types import Problem, ToleranceRule
 
@@ -94,20 +96,6 @@ TIES_LEFT_OPEN = re.compile(r"\b(topk|sort|argsort|msort|kthvalue|median|nanmedi
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What the comparison of one output with its bound found."""
-
-    passed: bool
-    check: str
-    """The name of the check that failed; `accuracy` when none did."""
-    ratio: float
-    """The largest error as a fraction of what is allowed."""
-    evidence: str
-    doubtful: bool = False
-    """Whether a closer look may find it right after all."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Part:
     """What some elements of an output say; `at` is the place of the worst, or of the first that differs in kind."""
 
@@ -118,7 +106,7 @@ class _Part:
     squares: torch.Tensor | None = None
 
 
-class FloatBound:
+class FloatBound(InParts):
     """What is allowed for one floating output on one draw.
 
     Everything that is allowed depends on an element's binade alone, so that a bound is the truth, an
@@ -142,7 +130,7 @@ class FloatBound:
         self.truth = truth.reshape(-1).double()
         own64 = own.reshape(-1).double()
         self._kinds, self._own_kinds, self._odd = odd_kinds(self.truth.to(own.dtype), own64)
-        lowest = lowest_exponent(own.dtype)
+        self.lowest = lowest = lowest_exponent(own.dtype)
         index = exponents(self._counted(self.truth), own.dtype) - lowest
         self._index = index.to(torch.int16)
         self.counts = histogram(index if self._odd is None else index[~self._odd])
@@ -169,7 +157,8 @@ class FloatBound:
         low[0] = floor[0]
         self._rms_allowed = torch.maximum(
             torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved),
-            self._rms(self._grouped(low.square() * self.counts)),
+            # Binades beyond float64 are infinite, and times 0 elements no number, which no root mean square exceeds.
+            self._rms(self._grouped(torch.where(self.counts > 0, low.square() * self.counts, 0.0))),
         )
 
     @property
@@ -187,10 +176,41 @@ class FloatBound:
         """Returns the error that is allowed for each element."""
         return self.table[self._index.long()]
 
+    @property
+    def sizes(self) -> list[float]:
+        """Returns how many elements each group has; 0 where they are too few for a root mean square."""
+        sizes = self._grouped(self.counts)
+        return torch.where(sizes >= RMS_GROUP, sizes, 0.0).tolist()
+
+    def levels(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Returns for each binade one over the error allowed, one over the root mean square allowed, and the group."""
+        rms = self._rms_allowed.clamp(min=5e-324)[self._group]
+        return 1.0 / self.table, 1.0 / rms, self._group.to(torch.int16)
+
+    def marks(self) -> torch.Tensor | None:
+        """Returns a byte for each element, up to a multiple of 16; None where all would be 0.
+
+        The kind of the truth, 4 times that of the reference's own answer, and 16 where an element may err by its own
+        change (`own_places`).
+        """
+        if self._odd is None and not len(self._ill):
+            return None
+        count = len(self.truth)
+        made = torch.zeros(-(-count // 16) * 16, dtype=torch.uint8, device=self.truth.device)
+        for kinds_there, factor in ((self._kinds, 1), (self._own_kinds, 4)):
+            if kinds_there is not None:
+                made[:count] += factor * kinds_there
+        made[self._ill] += 16
+        return made
+
+    @property
+    def own_places(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the elements that may err by their own change, and how much each may."""
+        return self._ill, self._ill_allowed
+
     def check(self, output: torch.Tensor) -> Finding:
-        """Compares a candidate's output with the truth."""
-        given = output.reshape(-1)
-        if not given.numel():
+        """Compares a candidate's output, or the runs of it that are compared, with the truth."""
+        if not (given := self.compared(output)).numel():
             return Finding(True, "accuracy", 0.0, "")
         parts = [self._part(given, slice(at, at + CHUNK)) for at in range(0, len(given), CHUNK)]
         if differing := sum(part.differing for part in parts):
@@ -264,7 +284,7 @@ class FloatBound:
             # Few bins are summed in shared memory there, the faster the fewer threads meet at one of them.
             count = int(self._group[-1]) + 1
             lanes = max(1, min(32, MOST_BINS // count))
-            apart = self._group[index] + count * (torch.arange(len(index)) % lanes)
+            apart = self._group[index] + count * (torch.arange(len(index), device=error.device) % lanes)
             return torch.bincount(apart, weights=error.square(), minlength=lanes * count).view(lanes, count).sum(0)
         return self._grouped(torch.bincount(index, weights=error.square(), minlength=BINADES))
 
@@ -362,56 +382,10 @@ class FloatBound:
     def _fault(
         self, check: str, at: int, given: torch.Tensor, why: str, ratio: float = math.inf, *, doubtful: bool = False
     ) -> Finding:
-        place = ",".join(str(int(i)) for i in torch.unravel_index(torch.tensor(at), self.shape)) if self.shape else ""
+        where = torch.unravel_index(torch.tensor(at), self.shape) if self.shape and not self.runs else ()
+        place = ",".join(str(int(i)) for i in where) or (f"element {self.place(at)}" if self.runs else "")
         text = f"{self.name}[{place}] is {float(given[at]):.9g}, truth {float(self.truth[at]):.9g}: {why}"
         return Finding(False, check, ratio, text, doubtful)
-
-
-class ExactBound:
-    """What is allowed for one integer or boolean output on one draw: the truth, or what the reference gives.
-
-    Elements whose truth changes when the inputs move by one rounding are left out where rounding
-    decided (truth and reference differ somewhere) or where PyTorch leaves the order of ties open;
-    they must only name one of `places`.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        truth: torch.Tensor,
-        own: torch.Tensor,
-        nearby: Sequence[torch.Tensor],
-        ties_open: bool,
-        places: int = 0,
-    ) -> None:
-        self.name, self.shape = name, tuple(own.shape)
-        self._truth, self._own = truth.reshape(-1), own.reshape(-1)
-        self._open = torch.zeros(self._truth.shape, dtype=torch.bool)
-        self._ties_open, self._places = ties_open, places
-        if ties_open or not torch.equal(self._truth, self._own):
-            for other in nearby:
-                self._open |= other.reshape(-1) != self._truth
-
-    @property
-    def size_bytes(self) -> int:
-        """Returns about how much memory the bound holds."""
-        return self._truth.numel() * 17
-
-    def check(self, output: torch.Tensor) -> Finding:
-        """Compares a candidate's output with the truth, element for element."""
-        given = output.reshape(-1)
-        wrong = (given != self._truth) & (given != self._own) & ~self._open
-        if self._open.any():
-            # What ties leave open is a place: it must be one that there is.
-            lowest, highest = min(0, int(self._truth.min())), max(self._places - 1, int(self._truth.max()))
-            wrong |= self._open & ((given < lowest) | (given > highest))
-        if not bool(wrong.any()):
-            return Finding(True, "accuracy", 0.0, "")
-        at = int(wrong.nonzero()[0])
-        text = f"{self.name}[{at}] is {given[at].item()}, truth {self._truth[at].item()}"
-        text += f"; {int(wrong.sum())} elements differ"
-        return Finding(False, "accuracy", math.inf, text, doubtful=self._ties_open)
 
 
 Bound = FloatBound | ExactBound

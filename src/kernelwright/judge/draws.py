@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import torch
 
 from kernelwright.errors import SourceError
-from kernelwright.judge.correctness import FINER, Bound, Finding, FloatBound, bounds_for, exact_bounds
+from kernelwright.judge.correctness import FINER, Bound, FloatBound, bounds_for, exact_bounds
+from kernelwright.judge.exact_bound import Finding
 from kernelwright.judge.exactness import sums_only
 from kernelwright.judge.inputs import (
     CEILINGS,
@@ -32,6 +34,7 @@ from kernelwright.judge.inputs import (
     observed,
     within_seen,
 )
+from kernelwright.judge.parts import LARGE_ELEMENTS, Runs, in_parts, picked, runs_of
 from kernelwright.judge.sensitivity import Sensitivity
 from kernelwright.judge.slots import bytes_of
 from kernelwright.judge.structured import STRUCTURED, Structure
@@ -50,6 +53,8 @@ SEEN_DRAWS = 4
 NOT_FINITE = "the reference itself is not finite there"
 
 Tensors = tuple[torch.Tensor, ...]
+Inputs = Sequence[torch.Tensor]
+Parts = Sequence[Runs | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +149,7 @@ class AnyDraws(Generic[D]):
         known: Facts | None = None,
     ) -> None:
         self.problem, self._secret, self._most_bytes, self._device = problem, secret, most_bytes, device
-        self._placed = False
+        self._placed, self._looks = False, 0
         self._twin: Truth | None = None
         self.reference = load_problem(problem)
         self.truth = self._truth()
@@ -152,7 +157,8 @@ class AnyDraws(Generic[D]):
             module = self.reference.make_module(self.seed("state"))
         self.initial = [t.to(device, copy=True) for _, t in state_of(module)]
         self._check_contract()
-        seen = [self.make_inputs(self.seed("seen", i)) for i in range(SEEN_DRAWS)]
+        many = 2 if sum(math.prod(spec.shape) for spec in problem.inputs) > LARGE_ELEMENTS else SEEN_DRAWS
+        seen = [self.make_inputs(self.seed("seen", i)) for i in range(many)]
         self.structures = self._observed(seen)
         self.facts = known or self._facts(seen)
         self.fan_in = self.facts.fan_in
@@ -362,31 +368,33 @@ class AnyDraws(Generic[D]):
         if values is None:
             return "" if family in STRUCTURED else "neither inputs nor parameters hold free numbers"
         inputs, parameters = values
-        exact, own = self._answers(inputs, parameters)
+        runs = self._runs(family, number)
+        exact, own = self._answers(inputs, parameters, runs)
         # Half-precision references overflow where float64 does not; both must be finite.
         finite = all(bool(t.isfinite().all()) for t in (*exact, *own) if t.is_floating_point())
         if not finite and family not in (NONFINITE, "given"):
             return NOT_FINITE
         if family == EXACT:
             with self.where():
-                bounds = exact_bounds(self.problem, truth=exact, own=own, fan_in=self.fan_in)
+                bounds = in_parts(exact_bounds(self.problem, truth=exact, own=own, fan_in=self.fan_in), runs)
             return self._made(family, number, inputs, parameters, bounds, exact) if bounds else ""
-        bounds = self._bounds(inputs, parameters, exact, own)
+        bounds = self._bounds(inputs, parameters, exact, own, runs)
         return self._made(family, number, inputs, parameters, bounds, exact)
 
-    def _answers(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Tensors, Tensors]:
-        """Returns the truth, and the reference's own outputs."""
+    def _runs(self, *what: object) -> tuple[Runs | None, ...]:
+        """Returns which runs of each output are compared, None for all of it."""
+        counts = [math.prod(spec.shape) if self._device else 0 for spec in self.problem.outputs]
+        seeds = [self.seed("runs", index, *what) for index in range(len(counts))]
+        return tuple(runs_of(n, seed) if n > LARGE_ELEMENTS else None for n, seed in zip(counts, seeds, strict=True))
+
+    def _answers(self, inputs: Inputs, parameters: Inputs, runs: Parts) -> tuple[Tensors, Tensors]:
+        """Returns the truth, and the reference's own outputs; what is not compared is given back at once."""
         inputs, parameters = self._there(inputs), self._there(parameters)
         with self.within():
-            return self.truth.exact(inputs, parameters), self.truth.own(inputs, parameters)
+            exact = picked(self.truth.exact(inputs, parameters), runs)
+            return exact, picked(self.truth.own(inputs, parameters), runs)
 
-    def _bounds(
-        self,
-        inputs: Sequence[torch.Tensor],
-        parameters: Sequence[torch.Tensor],
-        exact: Sequence[torch.Tensor],
-        own: Sequence[torch.Tensor],
-    ) -> tuple[Bound, ...]:
+    def _bounds(self, inputs: Inputs, parameters: Inputs, exact: Inputs, own: Inputs, runs: Parts) -> tuple[Bound, ...]:
         """Returns bounds from the truth for inputs that each moved by one rounding, a few times."""
         inputs, parameters = self._there(inputs), self._there(parameters)
         finer: list[Tensors] = []
@@ -395,7 +403,8 @@ class AnyDraws(Generic[D]):
 
         def near(number: int, relative: float) -> Tensors:
             with self.within():
-                return self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("near", number))
+                moved = self.truth.nearby(inputs, parameters, relative=relative, seed=self.seed("near", number))
+                return picked(moved, runs)
 
         def fine() -> Tensors:
             if not finer:
@@ -404,15 +413,18 @@ class AnyDraws(Generic[D]):
 
         nearby = [near(number, step) for number in range(count)]
         with self.where():
-            return bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=fine)
+            made = bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=fine)
+        return in_parts(made, runs)
 
     def _rounding(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> float:
         return max((arithmetic_roundoff(t.dtype) for t in (*inputs, *parameters) if t.is_floating_point()), default=0.0)
 
-    def bounds_of(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
+    def bounds_of(self, inputs: Inputs, parameters: Inputs) -> tuple[Bound, ...]:
         """Returns the bounds for any contents."""
-        exact, own = self._answers(inputs, parameters)
-        return self._bounds(inputs, parameters, exact, own)
+        self._looks += 1
+        runs = self._runs(self._looks)
+        exact, own = self._answers(inputs, parameters, runs)
+        return self._bounds(inputs, parameters, exact, own, runs)
 
     def settled(
         self,
@@ -428,22 +440,20 @@ class AnyDraws(Generic[D]):
             return found, False
         better: tuple[Bound, ...] | None = None
         if all(finding.doubtful for finding in failed):
-            better = self.closer_bounds(inputs, parameters)
+            better = self.closer_bounds(inputs, parameters, runs=[bound.runs for bound in bounds])
         elif any(isinstance(bound, FloatBound) and bound.odd for bound in bounds):
             better = self.other_bounds(inputs, parameters)
         if not better:
             return found, False
         return [bound.check(output) for bound, output in zip(better, outputs, strict=True)], True
 
-    def other_bounds(
-        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]
-    ) -> tuple[Bound, ...] | None:
+    def other_bounds(self, inputs: Inputs, parameters: Inputs) -> tuple[Bound, ...] | None:
         """Returns bounds from the reference as the CPU computes it; None where all bounds are from there.
 
         One operator is several algorithms: on a GPU a sum of squares that overflows may give NaN where the CPU gives
         an infinity. A kernel that does as either does is right.
         """
-        if self._device is None:
+        if self._device is None or any(self._runs()):
             return None
         near, state = [t.cpu() for t in inputs], [t.cpu() for t in parameters]
         step = self._rounding(near, state)
@@ -455,24 +465,26 @@ class AnyDraws(Generic[D]):
             made = bounds_for(self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in)
         return moved(made, self._device)
 
-    def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
+    def closer_bounds(self, inputs: Inputs, parameters: Inputs, *, runs: Parts | None = None) -> tuple[Bound, ...]:
         """Returns bounds for any contents from many more moved inputs, which settle what is doubtful."""
         inputs, parameters = self._there(inputs), self._there(parameters)
-        exact, own = self._answers(inputs, parameters)
+        runs = runs if runs is not None else self._runs("closer")
+        exact, own = self._answers(inputs, parameters, runs)
         step = self._rounding(inputs, parameters)
         pairs = max(2, min(CLOSER, CLOSER_ELEMENTS // max(1, sum(t.numel() for t in (*inputs, *exact)))) // 2)
 
         def moved(relative: float, pair: int) -> Tensors:
             seed = self.seed("closer", pair)
             with self.within():
-                return self.truth.nearby(inputs, parameters, relative=relative, seed=seed, untied=True)
+                return picked(self.truth.nearby(inputs, parameters, relative=relative, seed=seed, untied=True), runs)
 
         nearby = [moved(sign * step, pair) for pair in range(pairs) for sign in (1.0, -1.0)]
         finer = moved(step / FINER, 0)
         with self.where():
-            return bounds_for(
+            made = bounds_for(
                 self.problem, truth=exact, own=own, nearby=nearby, fan_in=self.fan_in, finer=lambda: finer, closer=True
             )
+        return in_parts(made, runs)
 
 
 class Draws(AnyDraws[Draw]):

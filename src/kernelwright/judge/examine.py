@@ -20,8 +20,9 @@ from kernelwright.axes import sizes_of
 from kernelwright.judge import integrity, timing
 from kernelwright.judge.artifacts import read_artifact
 from kernelwright.judge.baselines import EAGER, Baseline
-from kernelwright.judge.correctness import Bound, Finding
+from kernelwright.judge.correctness import Bound
 from kernelwright.judge.draws import Draw
+from kernelwright.judge.exact_bound import Finding
 from kernelwright.judge.findings import Findings, Unfit
 from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped, sealed_copy
 from kernelwright.judge.session import Session

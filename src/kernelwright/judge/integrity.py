@@ -108,6 +108,8 @@ class Profile:
         table = torch.stack([bound.table for bound in bounds]).amax(0)
         padded = torch.nn.functional.pad(table, (1, 1))
         self._table = torch.maximum(table, torch.maximum(padded[:-2], padded[2:]))
+        self.allowed, self.lowest = APART * self._table, self._lowest
+        """How far apart by binade of the reference's own answer, and the lowest binade's exponent."""
 
     def agrees(self, output: torch.Tensor, own: torch.Tensor) -> bool:
         """Tells whether two answers are as near as two right answers are; False means doubt."""

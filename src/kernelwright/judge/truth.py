@@ -18,6 +18,8 @@ from kernelwright.reference_program import Reference, state_of
 
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
 TINY, HUGE, HUGER = 1e-290, 1e300, 1e305
+NUDGED_AT_ONCE = 1 << 27
+"""Elements: what changes a large tensor would else take several times its memory."""
 UNIT_ROUNDOFF = {torch.float64: 2.0**-53}
 """Of the arithmetic that a dtype deserves: half-precision tensors are expected to be summed in float32."""
 
@@ -133,11 +135,13 @@ class Truth:
         return self
 
     @torch.no_grad()
-    def exact(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Returns the outputs in float64 (integers and booleans as they are)."""
+    def exact(
+        self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor], *, given_away: bool = False
+    ) -> tuple[torch.Tensor, ...]:
+        """Returns the outputs in float64 (integers and booleans as they are); inputs `given_away` are not copied."""
         set_state(self._wide, parameters)
         with wide_by_default(), Widened():  # type: ignore[no-untyped-call]
-            outputs = self._reference.call(self._wide, [_fresh_wide(t) for t in inputs])
+            outputs = self._reference.call(self._wide, inputs if given_away else [_fresh_wide(t) for t in inputs])
         return tuple(t.detach().contiguous() for t in outputs)
 
     @torch.no_grad()
@@ -173,7 +177,9 @@ class Truth:
         moved = [move(t, relative, generator) for t in inputs]
         state = [move(t, relative, generator) for t in parameters]
         if not self._reference.has_backward:
-            return self.exact(moved, state)
+            # Integers come back as they are: only what was made here may be written to.
+            moved = [t.clone() if t is given else t for t, given in zip(moved, inputs, strict=True)]
+            return self.exact(moved, state, given_away=True)
         with Jittered(relative, seed):
             return self.exact(moved, state)
 
@@ -200,8 +206,11 @@ def nudge(tensor: torch.Tensor, relative: float, generator: torch.Generator) -> 
     """
     if not tensor.is_floating_point():
         return tensor
-    changes = torch.rand(tensor.shape, generator=generator, device=generator.device).mul_(2.0).sub_(1.0)
-    return tensor.double() * (1.0 + math.sqrt(3.0) * relative * changes.double())
+    made = tensor.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
+    for part in torch.split(made.view(-1), NUDGED_AT_ONCE):
+        changes = torch.rand(part.shape, generator=generator, device=generator.device).mul_(2.0).sub_(1.0)
+        part *= 1.0 + math.sqrt(3.0) * relative * changes.double()
+    return made
 
 
 def _fresh_wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,8 @@ import queue
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
@@ -119,7 +120,7 @@ class Builder:
         self._idle: list[BuildWorker] = []
         self._busy: set[BuildWorker] = set()
         self._prepared: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock, self._preparing = threading.Lock(), threading.Lock()
         self._closed = False
         cache.tidy()
 
@@ -144,6 +145,23 @@ class Builder:
             for index in jobs[key]:
                 outcomes[index] = _for_candidate(outcome, candidates[index])
         return tuple(outcomes[index] for index in range(len(candidates)))
+
+    def begin(self, problem: Problem, candidates: Sequence[Candidate]) -> Iterator[Outcome]:
+        """Yields what `build` returns, each as soon as it and those before it are there; the rest goes on meanwhile.
+
+        Raises:
+            Exception: as `build`, at the candidate that is concerned.
+        """
+        with ThreadPoolExecutor(self.count) as pool:
+            asked = [pool.submit(self.build, problem, (candidate,)) for candidate in candidates]
+            try:
+                for future in asked:
+                    yield future.result()[0]
+            except BaseException as error:
+                pool.shutdown(wait=False, cancel_futures=True)
+                if isinstance(error, KeyboardInterrupt):
+                    self.close()  # nobody waits for the compilers
+                raise
 
     def build_checked(self, problem: Problem, candidate: Candidate, checkers: Sequence[str]) -> tuple[Outcome, ...]:
         """Returns a build of one candidate with each checker in it, in their order.
@@ -175,11 +193,12 @@ class Builder:
         return cache.find(key, candidate) or key
 
     def _run(self, problem: Problem, jobs: dict[str, Job]) -> dict[str, Outcome]:
-        for language in {candidate.language for candidate, _ in jobs.values()} - self._prepared:
-            if isinstance(table.load(language), table.Prepared):
-                with Worker(PREPARING) as trusted:
-                    trusted.request("prepare", deadline_s=self.deadline_s, language=language)
-            self._prepared.add(language)
+        with self._preparing:
+            for language in {candidate.language for candidate, _ in jobs.values()} - self._prepared:
+                if isinstance(table.load(language), table.Prepared):
+                    with Worker(PREPARING) as trusted:
+                        trusted.request("prepare", deadline_s=self.deadline_s, language=language)
+                self._prepared.add(language)
         todo: queue.SimpleQueue[tuple[str, Job]] = queue.SimpleQueue()
         for job in jobs.items():
             todo.put(job)

@@ -23,6 +23,8 @@ STALL_S = 60.0
 """Silence after which a call counts as stalled; thinking models send signs of life more often."""
 CALL_S = 900.0
 """The longest that one call may take."""
+LOCAL_STALL_S, LOCAL_CALL_S = 600.0, 3600.0
+"""The same of a server of one's own: it may read a long prompt on a processor, and says nothing while it does."""
 ERROR_BYTES = 4096
 ANSWER_BYTES = 16 << 20
 CHUNK_BYTES = 1 << 14

@@ -80,7 +80,8 @@ class Remote:
         self._dialect = provider.dialect
         self._base = base.rstrip("/")
         self._key = key
-        self.stall_s = http.STALL_S
+        self.stall_s = http.LOCAL_STALL_S if self.local else http.STALL_S
+        self.call_s = http.LOCAL_CALL_S if self.local else http.CALL_S
 
     def complete(self, request: Request, *, on_text: OnText | None = None) -> Reply:
         """Returns the reply of one call, never tried twice here.
@@ -90,7 +91,8 @@ class Remote:
         """
         started = time.monotonic()
         url, headers, body = self._dialect.call(self._base, self._served_as, self._key, request)
-        heard = listen(http.events(url, body, headers=headers, stall_s=self.stall_s), self._dialect, on_text)
+        came = http.events(url, body, headers=headers, stall_s=self.stall_s, call_s=self.call_s)
+        heard = listen(came, self._dialect, on_text)
         counted = heard.input_tokens is not None and heard.output_tokens is not None
         return Reply(
             text=scrubbed(heard.text),

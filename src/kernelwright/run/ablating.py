@@ -9,6 +9,7 @@ seeds through the store, since a candidate's record does not depend on who asked
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import statistics
 from collections.abc import Callable, Iterator
 
@@ -87,7 +88,8 @@ def ablate(
         problem: what kernels are for.
         target: where they run.
         templates: of the experts.
-        strategies: names out of WITHOUT_AUTHORS and WITH_AUTHORS.
+        strategies: names out of WITHOUT_AUTHORS and WITH_AUTHORS, or MODULE:NAME of one's own: it is called with the
+            templates, `seed` and `limit`, and returns a `Strategy`.
         judgements: proposals that each trial may make.
         seeds: one trial for each.
         store: keeps records and replies.
@@ -101,9 +103,9 @@ def ablate(
         UserError: for a strategy that is not known, or one of authors without any.
     """
     for name in strategies:
-        if name not in WITHOUT_AUTHORS + WITH_AUTHORS:
+        if name not in WITHOUT_AUTHORS + WITH_AUTHORS and ":" not in name:
             known = ", ".join((*WITHOUT_AUTHORS, *WITH_AUTHORS))
-            raise UserError(f"there is no strategy {name!r}", f"use some of {known}")
+            raise UserError(f"there is no strategy {name!r}", f"use some of {known}, or MODULE:NAME")
     session = Session(problem, target, store=store, policies=(screen, measure), on_event=on_event)
     with judge(problem, target, on_event=session.hear) as it:
         for name in strategies:
@@ -130,6 +132,8 @@ def _made(
     if name == "evolve":
         first = Tune(templates, seed=seed, limit=max(1, round(TUNED_SHARE * limit)))
         return Chain(first, lambda told: Evolve(templates, seed=seed, told=told, patience=limit), name=name), None
+    if ":" in name:
+        return _own(name)(templates, seed=seed, limit=limit), None
     if authors is None:
         raise UserError(f"{name} needs somebody who writes", "add --model")
     rules = Rules(contrast=name == "authors-contrast", patience=limit)
@@ -138,7 +142,21 @@ def _made(
         dataclasses.replace(authors, rules=rules), problem, target, store=store, run=run, budget_s=float("inf"),
         progress=lambda: (0, 0.0), say=lambda _: None,
     )  # fmt: skip
-    return staff.strategy(templates, seed=seed, limit=limit), staff
+    first_authors = staff.strategy(templates, seed=seed, limit=limit)
+    # Authors may have no more to say, recorded ones above all: what is left is spent as without them.
+    return Chain(
+        first_authors, lambda told: Evolve(templates, seed=seed, told=told, patience=limit), name=name
+    ), staff  # fmt: skip
+
+
+def _own(name: str) -> Callable[..., Strategy]:
+    """Returns what makes a strategy of the user's own."""
+    module, _, attribute = name.partition(":")
+    try:
+        made: Callable[..., Strategy] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"there is no strategy {name!r}: {error}", "name a module that Python finds") from None
+    return made
 
 
 def driven(

@@ -16,11 +16,19 @@ HOPPER: list[tuple[Product, Schedule]] = [
     (KN, Hopper(bm=64, bn=128, stages=3, pingpong=True, cluster_m=2)),
     (KN, Hopper(bm=128, bn=64, stages=2, cluster_m=2, cluster_n=2, group=1)),
     (NK, Hopper(bm=64, bn=24, stages=4, consumers=1, cluster_n=2, along_n=True, store_buffers=1)),
-    (SMALL, Hopper(bm=64, bn=40, stages=2, consumers=1, splits=2, persistent=False, box_store=False)),
+    (SMALL, Hopper(bm=64, bn=48, stages=2, consumers=1, splits=2, persistent=False, box_store=False)),
     (NK, Hopper(bm=192, bn=48, stages=2, consumers=3, parts=2, box_store=False)),
     (KN, Hopper(bm=64, bn=32, stages=3, consumers=1, swap=True)),
-    (NK, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False, box_store=False)),
+    (NK, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False)),
     (KN, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, splits=2, persistent=False, box_store=False)),
+    (KN, Hopper(bm=128, bn=128, stages=2, splits=4, persistent=False, along_n=True)),
+    (NK, Hopper(bm=128, bn=96, stages=2, persistent=False)),
+    (SMALL, Hopper(bm=64, bn=48, stages=2, consumers=1, cluster_m=2, persistent=False)),
+    (NK, Hopper(bm=64, bn=16, stages=3, consumers=1, swap=True, cluster_n=2, persistent=False)),
+    (
+        Product(m=70, n=64, k=136, batch=2),
+        Hopper(bm=64, bn=64, stages=2, consumers=1, parts=2, persistent=False, box_store=False),
+    ),
 ]
 TAILS: list[tuple[Product, Schedule]] = [
     (Product(m=330, n=184, k=136), Hopper(bm=64, bn=64, consumers=1, stages=2, tail=2, cluster_m=2)),
@@ -46,16 +54,18 @@ DIRECT: list[tuple[Product, Schedule]] = [
 DOT: list[tuple[Product, Schedule]] = [
     (Product(m=3, n=50, k=777), Dot(rows=3, columns=4, warps=2, splits=2)),
     (Product(m=5, n=72, k=520, layout="kn"), Dot(rows=4, columns=32, warps=2)),
+    (Product(m=3, n=70, k=523, layout="kn"), Dot(rows=2, columns=32, warps=2, splits=2)),
+    (Product(m=3, n=51, k=520), Dot(rows=3, columns=4, warps=2)),
 ]
 WAIT, FREE = "kernelwright::wgmma_wait<0>();", "  release(at, last, rank, lane);"
 LEAVE = (
-    "if constexpr (CLUSTER * SPLITS > 1) kernelwright::cluster_meet();  "
-    "// nobody leaves while others may reach its memory"
+    "for (int i = 0; i < STAGES; ++i, ring.next()) "
+    "kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);"
 )
 BUGS = {
     "a stage is freed while it is multiplied": (f"    {FREE}\n    }}", "release(at, ring.stage, rank, lane);\n    }"),
     "a stage is never freed": (f"{WAIT}\n{FREE}", WAIT),
-    "nobody waits for a free stage": ("kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);", ""),
+    "nobody waits for a free stage": ("kernelwright::barrier_wait(at.empty + ring.stage * 8, ring.phase ^ 1);", ";"),
     "nobody waits for the tile": ("kernelwright::barrier_wait(at.full + ring.stage * 8, ring.phase);", ""),
     "sums are stored before they are finished": (WAIT, "kernelwright::wgmma_wait<1>();"),
     "the bytes of a stage are miscounted": (
@@ -71,6 +81,11 @@ BUGS = {
         "barrier_arrive(at.empty)",
     ),
     "blocks leave early": (LEAVE, ""),
+    "one tile: the ring is written while it is read": ("kernelwright::meet(ALL_DONE, CONSUMERS * WARPGROUP);", ""),
+    "one tile: barriers are used before they are there": ("kernelwright::meet(READY, WAITING);", ""),
+    "shares are added before they have arrived": ("kernelwright::barrier_wait(at.arrived, 0);", ""),
+    "shares are sent to who has not begun": ("kernelwright::cluster_wait();  // all barriers are ready\n#", "#"),
+    "shares are for the wrong columns": ("first = SPLITS > 1 ? rank * JOINED : 0", "first = 0"),
 }
 
 
@@ -152,6 +167,11 @@ def test_planted_bugs_are_seen(name: str) -> None:
     schedule = Hopper(bm=128, bn=64, stages=2, store_buffers=2)
     if "ping-pong" in name:
         schedule = Hopper(bm=64, bn=64, stages=2, pingpong=True)
+    if name.startswith("one tile"):
+        # What one warpgroup stores lies where the other one's last rows are.
+        schedule = Hopper(bm=128, bn=128, stages=2, persistent=False)
+    if name.startswith("shares"):
+        schedule = Hopper(bm=64, bn=64, stages=2, consumers=1, splits=2, persistent=False)
     if "blocks" in name:
         schedule = Hopper(bm=128, bn=64, stages=2, cluster_n=2)
     given = changed(made(product, schedule), "hopper.cuh", *BUGS[name])

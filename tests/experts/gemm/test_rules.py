@@ -32,7 +32,7 @@ REFUSED: list[tuple[Product, Schedule, str]] = [
     (PRODUCT, Hopper(bm=96), "64 rows"),
     (PRODUCT, Hopper(bm=256, bn=256), "accumulators"),
     (PRODUCT, Hopper(bm=128, bn=256, stages=5), "shared memory"),
-    (PRODUCT, Hopper(splits=2), "splits use the cluster"),
+    (PRODUCT, Hopper(splits=2), "splits are for the whole cluster"),
     (PRODUCT, Hopper(splits=16, persistent=False, box_store=False), "1, 2, 4 or 8"),
     (PRODUCT, Hopper(parts=16, box_store=False), "shares of k"),
     (PRODUCT, Hopper(cluster_m=4, cluster_n=4), "cluster"),

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from tests.judge.device.fake_device import FakeExecutor, Kernel, artifact_for, candidate_for, softmax_problem
+from tests.judge.device.own_passes import emulated
 from tests.judge.kernel_files import make_problem
 from tests.judge.test_gradients import joint
 
-from kernelwright.judge.correctness import Finding
+from kernelwright.judge import draws, parts
 from kernelwright.judge.device import arena, floors
 from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceSession
 from kernelwright.judge.draws import AnyDraws
+from kernelwright.judge.exact_bound import Finding
 from kernelwright.judge.policies import DEVICE_SCREEN
 from kernelwright.types import Failure, Judgement, Policy, Target, Workspace, digest, replace
 
@@ -48,8 +53,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch.undo()
 
 
+@pytest.fixture(scope="module", params=["torch", "own passes"], autouse=True)
+def way(request: pytest.FixtureRequest, own_library: ctypes.CDLL) -> Iterator[str]:
+    """Every test runs twice: whole tensors are handled through torch, and by the judge's own kernels, emulated."""
+    with emulated(own_library) if request.param == "own passes" else nullcontext():
+        yield request.param
+
+
 @pytest.fixture(scope="module")
-def executor() -> FakeExecutor:
+def executor(way: str) -> FakeExecutor:
     return FakeExecutor({})
 
 
@@ -385,7 +397,7 @@ def test_forward_and_backward_are_judged_together(factor: float, passes: bool, h
 class Doubting:
     """A bound that never knows."""
 
-    size_bytes = 0
+    size_bytes, runs = 0, None
 
     def check(self, output: torch.Tensor) -> Finding:
         return Finding(False, "accuracy", 2.0, "perhaps", doubtful=True)
@@ -407,3 +419,33 @@ def test_what_is_doubtful_is_settled_where_it_was_seen(
     assert found.verdict.passed == passes, found.verdict
     accuracy = next(c for c in found.verdict.checks if c.name == "accuracy")
     assert ("after a closer look" in accuracy.evidence) == passes
+
+
+def test_of_a_large_output_runs_are_compared_and_its_ends_always(
+    executor: FakeExecutor, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draws, "LARGE_ELEMENTS", 1000)
+    monkeypatch.setattr(draws, "runs_of", partial(parts.runs_of, length=64, runs=8))
+    session = DeviceSession(PROBLEM, TARGET, executor, lambda _: None)
+    held = session.draw("normal", 0)
+    assert held is not None
+    assert [bound.shape for bound in held.limits] == [(512,)]
+    assert held.limits[0].runs is not None
+    starts = held.limits[0].runs.starts
+    assert (starts[0], starts[-1], len(set(starts))) == (0, 32 * 128 - 64, 8)
+    assert held.limits[0].runs.place(70) == starts[1] + 6
+
+    def wrong_at_the_end(x: torch.Tensor, out: torch.Tensor) -> None:
+        right(x, out)
+        out.view(-1)[-3] *= 1.5
+
+    for kernel, passed in ((right, True), (wrong_at_the_end, False)):
+        executor.kernels = {kernel.__name__: kernel}
+        executor.time_us, executor.issued, executor.fault_after = 50.0, 0, None
+        candidate = candidate_for(PROBLEM, *executor.kernels)
+        outcome = examine(session, candidate, artifact_for(candidate, tmp_path), QUICK)
+        assert isinstance(outcome, Judgement)
+        assert outcome.verdict.passed is passed, outcome.verdict
+    assert isinstance(outcome, Judgement)
+    fault = next(check for check in outcome.verdict.checks if not check.passed)
+    assert f"element {32 * 128 - 3}" in fault.evidence

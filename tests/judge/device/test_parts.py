@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import itertools
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from tests.judge.device.fake_device import LIMITS, FakeExecutor
 import kernelwright
 from kernelwright.judge.correctness import FloatBound
 from kernelwright.judge.device import contents, floors, memory_check, rounds
-from kernelwright.judge.device.conditions import summarise
+from kernelwright.judge.device.conditions import Conditions, summarise
 from kernelwright.judge.device.contents import ALIKE, DeviceRefresher
 from kernelwright.judge.device.faults import KINDS, fault_of, fault_of_torch, hang
 from kernelwright.judge.device.sealing import SealedBounds
@@ -181,6 +183,35 @@ def test_measuring_floors_asks_the_devices_clock(monkeypatch: pytest.MonkeyPatch
     assert found.read == pytest.approx(4096 / 10e-6)
     assert found.launch_us == pytest.approx(10.0 / floors.LAUNCHES)
     assert set(empties) == {True, False}
+
+
+def test_conditions_are_read_of_the_device_at_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def handle_of(address: bytes) -> str:
+        asked.append(address)
+        return "second"
+
+    nvml = types.SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByPciBusId=handle_of,
+        NVML_CLOCK_SM=1,
+        NVML_CLOCK_MEM=2,
+        NVML_TEMPERATURE_GPU=0,
+        nvmlDeviceGetClockInfo=lambda handle, kind: {("second", 1): 1980, ("second", 2): 3201}[handle, kind],
+        nvmlDeviceGetPowerUsage=lambda handle: 350_000,
+        nvmlDeviceGetTemperature=lambda handle, kind: 41,
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: 0x1,
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    made = Conditions("00000000:9D:00.0")
+    made.read()
+    assert asked == [b"00000000:9D:00.0"]
+    found = dict(made.summary())
+    assert (found["sm_clock_mhz"], found["memory_clock_mhz"], found["power_w"]) == (1980.0, 3201.0, 350.0)
+    nothing = Conditions("")
+    nothing.read()
+    assert nothing.summary() == ()
 
 
 def test_conditions_are_summed_up() -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernelwright.errors import UserError
-from kernelwright.experts.gemm import Product, Schedule, Warps
+from kernelwright.experts.gemm import Product, Schedule, Warps, spell
 from kernelwright.experts.gemm.table import read_rows
 from kernelwright.languages.devices import cuda_target
 from kernelwright.run.gemm import grid as grids
 from kernelwright.run.gemm import results
+from kernelwright.run.gemm.binaries import Binary, Point
 from kernelwright.run.gemm.grid import COLUMNS, Grid, confirm, read_shapes, tune
 from kernelwright.run.gemm.measuring import Measuring, Outcome
 from kernelwright.run.gemm.measuring import Row as Measured
@@ -57,16 +59,16 @@ def test_tuning_goes_on_and_bench_confirms(tmp_path: Path, monkeypatch: pytest.M
     target, told = cuda_target("sm_90a"), list[str]()
     small, both = Grid(shapes=((16, 32, 32),), workers=1), Grid(shapes=((16, 32, 32), (32, 32, 64)), workers=1)
     with Measuring(WORKER, deadline_s=500.0) as device:
-        tune(small, tmp_path, target, device, told.append)
+        tune(small, tmp_path, target, [device], told.append)
         with (tmp_path / grids.TUNED).open("a") as file:
             file.write("32,32,6")  # as a killed run leaves it
         none = Grid(shapes=both.shapes, workers=1, limit_s=-1.0)
-        tune(none, tmp_path, target, device, told.append)
+        tune(none, tmp_path, target, [device], told.append)
         assert told[-1].startswith("1 shapes are left")
-        tune(both, tmp_path, target, device, told.append)
-        done = confirm(both, tmp_path, target, device, told.append)
+        tune(both, tmp_path, target, [device], told.append)
+        done = confirm(both, tmp_path, target, [device], told.append)
         with pytest.raises(UserError, match="not tuned"):
-            confirm(Grid(shapes=((64, 64, 64),)), tmp_path, target, device, told.append)
+            confirm(Grid(shapes=((64, 64, 64),)), tmp_path, target, [device], told.append)
     rows = list(csv.DictReader(done.read_text().splitlines()))
     assert [(row["m"], row["n"], row["k"]) for row in rows] == [("16", "32", "32"), ("32", "32", "64")]
     assert tuple(rows[0]) == COLUMNS
@@ -101,6 +103,59 @@ def test_tuning_goes_on_and_bench_confirms(tmp_path: Path, monkeypatch: pytest.M
     assert {path.name for path in page.parent.iterdir()} == {
         "hgemm-emulated.md", "hgemm-emulated.svg", "hgemm-emulated-offline.csv", "hgemm-emulated-server.csv",
     }  # fmt: skip
+
+
+class Fake(Measuring):
+    """A device whose times are known beforehand, and that notes what it measured."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.device, self.did = {"name": name}, list[tuple[int, int, int]]()
+
+    def measure(self, product: Product, points: Sequence[tuple[Point, Binary]], **_: object) -> Outcome:
+        if product.m == 4096:
+            raise RuntimeError("the device burns")
+        self.did.append((product.m, product.n, product.k))
+        vendor = 2.0 * max(product.m, 100) / 100
+        rows = tuple(
+            Measured(layout=p.product.layout, schedule=spell(p.schedule), us=vendor / 1.25 * (1 + n / 10))
+            for n, (p, _) in enumerate(points)
+        )
+        names = ("torch", "cublas", "cublaslt_first", "cublaslt_tuned")
+        times = tuple((f"{name}_{layout}", vendor) for name in names for layout in ("nk", "kn"))
+        return Outcome(product=product, rows=rows, baselines=times)
+
+
+def test_a_grid_is_shared_out_resumed_confirmed_and_reported_without_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(points: Sequence[Point], *_: object, **__: object) -> dict[Point, Binary]:
+        return {point: Binary(path="any.cubin") for point in points}
+
+    monkeypatch.setattr(grids, "build", built)
+    monkeypatch.setattr(grids, "AHEAD", 3)
+    shapes = tuple((m, n, 64) for m in (64, 128, 256) for n in (64, 128, 256, 512))
+    grid, target, told = Grid(shapes=shapes, top=2), cuda_target("sm_90a"), list[str]()
+    devices = [Fake("one kind"), Fake("one kind")]
+    tune(replace(grid, shapes=shapes[:5]), tmp_path, target, devices, told.append)
+    assert sorted(devices[0].did + devices[1].did) == sorted(shapes[:5])
+    with pytest.raises(RuntimeError, match="burns"):
+        tune(replace(grid, shapes=(*shapes[:7], (4096, 64, 64))), tmp_path, target, devices, told.append)
+    tune(grid, tmp_path, target, devices, told.append)
+    assert sorted(devices[0].did + devices[1].did) == sorted(shapes)  # nothing twice, nothing left out
+    for device in devices:
+        device.did.clear()
+    done = confirm(grid, tmp_path, target, devices, told.append)
+    assert sorted(devices[0].did + devices[1].did) == sorted(shapes)
+    rows = grids.rows_of(done)
+    assert {(int(r["m"]), int(r["n"]), int(r["k"])) for r in rows} == set(shapes)
+    found = results.ratios(rows, "cublaslt_tuned_us")
+    assert found is not None
+    assert found.geometric == pytest.approx(1.25)
+    assert found.least == pytest.approx(1.25)
+    assert (found.wins, found.count) == (12, 12)
+    page = results.write(tmp_path, tmp_path / "page", device="one kind", dtype="float16", shapes="grid", command="x")
+    assert "12 of 12 shapes run a kernel of ours" in page.read_text()
 
 
 def _torch_only(self: Measuring, measure: Any, *given: Any, **more: Any) -> Any:

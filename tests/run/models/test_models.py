@@ -72,6 +72,15 @@ def test_evolution_finds_what_its_author_can_write(tmp_path: Path) -> None:
     assert "for each verified kernel" in html(result, version="0")
 
 
+def test_it_is_told_when_the_budget_ended_before_anybody_was_asked(tmp_path: Path) -> None:
+    with Stub(Improver()) as stub, Store(tmp_path / "s.sqlite") as store:
+        who, parts = authors(model(stub)), FakeParts()
+        result = optimize(CAPTURE, TARGET, store=store, budget_s=0.0, parts=parts.parts(), authors=who, seed=1)
+        assert not stub.bodies
+    assert result.stopped == "budget"
+    assert any("no model was asked" in note and "longer --budget" in note for note in result.notes)
+
+
 def test_the_same_run_again_asks_nothing_and_answers_the_same(tmp_path: Path) -> None:
     with Stub(Improver()) as stub, Store(tmp_path / "s.sqlite") as store:
         first = run(store, authors(model(stub)))

@@ -73,6 +73,28 @@ def test_strategies_get_the_same_number_of_proposals(tmp_path: Path) -> None:
     assert len(fake.calls) == len(set(fake.calls)), "a candidate was judged twice"
 
 
+def test_a_strategy_of_ones_own_is_compared_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_search_7.py").write_text(
+        "from kernelwright.search.random_search import RandomSearch\n\n\n"
+        "def mine(templates, *, seed, limit):\n    return RandomSearch(templates, seed=seed + 100, limit=limit)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    fake = FakeParts()
+    with Store(tmp_path / "s.sqlite") as store:
+        given: dict[str, Any] = {
+            "judgements": 12, "seeds": (0,), "store": store, "judge": fake.parts().judge,
+            "screen": fake_policy("screen"), "measure": fake_policy("measure"),
+        }  # fmt: skip
+        own, random = ablate(
+            PROBLEM, TARGET, fake.templates, strategies=("my_search_7:mine", "random"), **given
+        )  # fmt: skip
+        for wrong in ("my_search_7:yours", "nowhere_7:mine", "best"):
+            with pytest.raises(UserError, match="there is no strategy"):
+                tuple(ablate(PROBLEM, TARGET, fake.templates, strategies=(wrong,), **given))
+    assert (own.strategy, len(own.curve)) == ("my_search_7:mine", len(random.curve))
+    assert own.curve != random.curve
+
+
 def test_authors_are_compared_too_and_need_a_model(tmp_path: Path) -> None:
     parts = TextParts()
     with Stub(Improver()) as stub, Store(tmp_path / "s.sqlite") as store:

@@ -112,12 +112,13 @@ def _hopper_constants(product: Product, s: Hopper) -> tuple[dict[str, bool], dic
         "PINGPONG": s.pingpong,
         "SWAP": s.swap,
         "BOX_STORE": s.box_store,
+        "PERSISTENT": s.persistent,
         **dict(zip(("X_K", "Y_K"), _along_k(product, s), strict=True)),
     }
     numbers = {
         "BM": s.bm, "BN": s.bn, "STAGES": s.stages, "CONSUMERS": s.consumers, "CLUSTER_M": s.cluster_m,
-        "CLUSTER_N": s.cluster_n, "STORE_BUFFERS": s.store_buffers, "CHUNK": rules.chunk_of(s), "UP": up, "DOWN": down,
-        "TAIL": s.tail,
+        "CLUSTER_N": s.cluster_n, "STORE_BUFFERS": rules.store_buffers(s), "CHUNK": rules.chunk_of(s),
+        "BOX_ROWS": rules.box_rows(s), "UP": up, "DOWN": down, "TAIL": s.tail,
     }  # fmt: skip
     return flags, numbers
 
@@ -199,7 +200,7 @@ def _kernels(product: Product, schedule: Schedule) -> str:
         # Said to be alone, a direct kernel spills nothing: its blocks are few.
         least = ", 1" if isinstance(schedule, Direct) else ""
     text = (
-        f'extern "C" __global__ void __launch_bounds__({rules.threads_of(schedule)}{least})\n'
+        f'extern "C" __global__ void {_cluster(schedule)}__launch_bounds__({rules.threads_of(schedule)}{least})\n'
         f"{SYMBOL}({parameters}) {{\n  {body};\n}}\n"
     )
     if _shares(schedule) > 1:
@@ -214,6 +215,12 @@ def _kernels(product: Product, schedule: Schedule) -> str:
             f"  {call};\n}}\n"
         )
     return text
+
+
+def _cluster(schedule: Schedule) -> str:
+    """Said to the compiler, a meeting of the cluster does not ask whether there is one; above 8 the launch says it."""
+    each = schedule.splits * (schedule.cluster_m * schedule.cluster_n if isinstance(schedule, Hopper) else 1)
+    return f"__cluster_dims__({each}, 1, 1) " if 1 < each <= rules.MOST_CLUSTER else ""
 
 
 def _parts(schedule: Schedule) -> int:
@@ -310,7 +317,7 @@ def tensor_maps(product: Product, s: Hopper) -> tuple[TensorMap, ...]:
     ]
     if s.box_store:
         chunk = 64 if s.swap else rules.chunk_of(s)
-        box = (chunk, s.bn if s.swap else 64, 1)
+        box = (chunk, s.bn // s.splits if s.swap else rules.box_rows(s), 1)
         maps.append(_map(product, "out_map", "out", (product.n, product.m), box))
     return tuple(maps)
 

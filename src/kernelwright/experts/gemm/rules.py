@@ -62,7 +62,20 @@ def sums_of(schedule: Hopper) -> int:
 
 def chunk_of(schedule: Hopper) -> int:
     """Returns the columns of one stored box."""
-    return next(chunk for chunk in (64, 32, 16, 8) if schedule.bn % chunk == 0)
+    return next((chunk for chunk in (64, 32, 16) if schedule.bn // schedule.splits % chunk == 0), 8)
+
+
+def box_rows(schedule: Hopper) -> int:
+    """Returns the rows of one stored box, on the 64-row side: each warp's own where a block has one tile."""
+    return 64 if schedule.persistent or schedule.swap else 16
+
+
+def store_buffers(schedule: Hopper) -> int:
+    """Returns a warpgroup's buffers of 64 rows for stores: of a block with one tile, one for every part of it."""
+    if schedule.persistent:
+        return schedule.store_buffers
+    across = 1 if schedule.swap else schedule.bn // schedule.splits // chunk_of(schedule)
+    return schedule.bm // schedule.consumers // 64 * across
 
 
 def stage_bytes(schedule: Hopper, product: Product) -> int:
@@ -78,9 +91,11 @@ def shared_bytes(schedule: Schedule, product: Product) -> int:
     slab = rows * (columns + PAD) * 4
     if isinstance(schedule, Hopper):
         ring = schedule.stages * stage_bytes(schedule, product)
-        box = schedule.bn * 128 if schedule.swap else 64 * chunk_of(schedule) * 2
-        buffers = schedule.consumers * schedule.store_buffers * box if schedule.box_store else 0
-        return max(ring + buffers, slab if schedule.splits > 1 else 0) + schedule.stages * 16 + 16
+        box = schedule.bn // schedule.splits * 128 if schedule.swap else 64 * chunk_of(schedule) * 2
+        buffers = schedule.consumers * store_buffers(schedule) * box if schedule.box_store else 0
+        inbox = schedule.bm * schedule.bn * 4 if schedule.splits > 1 else 0
+        used = ring + buffers if schedule.persistent else max(ring, buffers)
+        return used + inbox + schedule.stages * 16 + 16
     if isinstance(schedule, Warps):
         ring = schedule.stages * (schedule.bm + schedule.bn) * schedule.bk * 2
         return max(ring, slab * schedule.warps_k if schedule.warps_k * schedule.splits > 1 else 0)
@@ -111,6 +126,15 @@ class Grid:
     """Blocks of the grid."""
 
 
+def reached(cluster: int, multiprocessors: int = MULTIPROCESSORS) -> int:
+    """Returns the multiprocessors that clusters of so many blocks can be counted on to use at once.
+
+    Clusters lie in one group of multiprocessors (16 or 18 of them): larger ones leave some over, and one that has to
+    wait for another doubles the time.
+    """
+    return multiprocessors if cluster <= 2 else multiprocessors - multiprocessors // 16
+
+
 def grid_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPROCESSORS) -> Grid:
     """Returns the grid of a possible schedule."""
     rows, columns = tile_of(schedule, product)
@@ -119,14 +143,9 @@ def grid_of(schedule: Schedule, product: Product, multiprocessors: int = MULTIPR
         works = tiles * (schedule.parts if isinstance(schedule, Warps) else 1)
         return Grid(tiles=tiles, works=works, blocks=works * schedule.splits)
     cluster = schedule.cluster_m * schedule.cluster_n
-    across = (schedule.cluster_n, schedule.cluster_m) if schedule.swap else (schedule.cluster_m, schedule.cluster_n)
-    groups = -(-product.m // (rows * across[0])) * -(-product.n // (columns * across[1]))
-    works = product.batch * groups * schedule.parts
+    works = product.batch * prod(_groups(schedule, product)) * schedule.parts
     each = cluster * schedule.splits
-    # Clusters lie in one group of multiprocessors (16 or 18 of them): larger ones leave some over, and a persistent
-    # cluster that has to wait for another one doubles the time.
-    whole = multiprocessors if each <= 2 else multiprocessors - multiprocessors // 16
-    room = max(1, whole * blocks_per_multiprocessor(schedule, product) // each)
+    room = max(1, reached(each, multiprocessors) * blocks_per_multiprocessor(schedule, product) // each)
     return Grid(tiles=tiles, works=works, blocks=each * (min(works, room) if schedule.persistent else works))
 
 
@@ -145,6 +164,8 @@ def launch_of(schedule: Schedule, product: Product, multiprocessors: int = MULTI
     grid = (grid_of(schedule, product, multiprocessors).blocks, 1, 1)
     if isinstance(schedule, Direct):
         grid = _direct_grid(schedule, product)
+    elif isinstance(schedule, Hopper) and not schedule.persistent:
+        grid = _single_grid(schedule, product)
     return Launch(
         grid=grid,
         block=(threads_of(schedule), 1, 1),
@@ -157,6 +178,21 @@ def launch_of(schedule: Schedule, product: Product, multiprocessors: int = MULTI
 def _direct_grid(schedule: Direct, product: Product) -> tuple[int, int, int]:
     rows, columns = tile_of(schedule, product)
     return -(-product.m // rows) * schedule.splits, -(-product.n // columns), product.batch
+
+
+def _single_grid(schedule: Hopper, product: Product) -> tuple[int, int, int]:
+    """One tile for each block: clusters along one side, the other side, and products with their shares of k."""
+    groups_m, groups_n = _groups(schedule, product)
+    across, along = (groups_n, groups_m) if schedule.along_n else (groups_m, groups_n)
+    each = schedule.cluster_m * schedule.cluster_n * schedule.splits
+    return across * each, along, product.batch * schedule.parts
+
+
+def _groups(schedule: Hopper, product: Product) -> tuple[int, int]:
+    """Clusters' tiles along m and along n."""
+    rows, columns = tile_of(schedule, product)
+    across = (schedule.cluster_n, schedule.cluster_m) if schedule.swap else (schedule.cluster_m, schedule.cluster_n)
+    return -(-product.m // (rows * across[0])), -(-product.n // (columns * across[1]))
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -232,8 +268,10 @@ def _hopper_grid_fault(s: Hopper, product: Product) -> str:
         return f"shares of a {s.bm} x {s.bn} tile in a {s.cluster_m} x {s.cluster_n} cluster are no multiples of 8 rows"
     if not 2 <= s.stages <= 16:
         return f"{s.stages} stages; 2 to 16 are possible"
-    if s.splits > 1 and (cluster > 1 or s.persistent or s.box_store):
-        return "splits use the cluster and the ring's memory: no other cluster, not persistent, no stores by box"
+    if s.splits > 1 and (cluster > 1 or s.persistent or s.bn % (8 * s.splits)):
+        return "splits are for the whole cluster and one tile a block, whose columns they share in eights"
+    if not s.persistent and (s.pingpong or max(_single_grid(s, product)[1:]) > 65535):
+        return "a block with one tile has nobody to take turns with, and a grid up to 65535 tiles and products aside"
     if s.box_store and (s.parts > 1 or product.n % 8):
         return "stores by box need n a multiple of 8 and whole sums"
     if s.tail > 1 and (not s.persistent or s.splits * s.parts > 1 or s.swap or s.tail > 16):

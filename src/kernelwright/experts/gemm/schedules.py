@@ -52,7 +52,7 @@ class Hopper(Sharing):
     """Results leave through shared memory and the copy engine, instead of registers."""
     store_buffers: int = 2
     persistent: bool = True
-    """As many blocks as run at once, each with several tiles."""
+    """As many blocks as run at once, each with several tiles; else one tile a block, stored through its ring."""
     tail: int = 1
     """Shares of k for each tile of the last, incomplete wave, which a second kernel adds up (stream-K's hybrid)."""
 

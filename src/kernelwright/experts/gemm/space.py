@@ -12,8 +12,11 @@ from kernelwright.experts.gemm.product import Product
 from kernelwright.experts.gemm.schedules import Direct, Dot, Hopper, Schedule, Warps
 from kernelwright.types import replace
 
-MOST_STAGES = 8
-NEAR = 1.3
+MOST_STAGES = 16
+"""Of a ring of boxes: while everybody asks, a box takes a microsecond, which small tiles need many stages to hide."""
+MOST_COPIES = 8
+"""Stages of a ring of asynchronous copies."""
+NEAR = 1.15
 CURVED = 1e11
 """Operations from which operands leave the second-level cache, so that the order of tiles matters."""
 LARGE = 4e10
@@ -32,7 +35,7 @@ IN_TURN = (
     *((128, bn, 2) for bn in (32, 64, 96, 128, 144, 160)),
 )
 """The same of tiles in ping-pong."""
-CLUSTERS = ((1, 1), (2, 1), (1, 2))
+CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (2, 2))
 WARP_TILES = (
     (16, 16, 1, 1), (16, 32, 1, 2), (32, 16, 2, 1), (32, 32, 1, 1), (32, 32, 2, 2), (16, 64, 1, 4), (64, 16, 4, 1),
     (32, 64, 1, 2), (32, 64, 2, 2), (64, 32, 2, 1), (64, 32, 2, 2), (64, 64, 2, 2), (64, 128, 2, 2), (128, 64, 2, 2),
@@ -63,18 +66,18 @@ def ranked(
 ) -> tuple[Schedule, ...]:
     """Returns the `count` schedules that the model ranks first, at most a quarter of them of one tile.
 
-    The first of every family that the model puts within `NEAR` of the best is among them, with and without a shared
-    last wave: it knows the families' rates less well than their own order. Of large products the last one is the best
-    one in Hilbert's order, which the model cannot tell from bands.
+    The first of every family that the model puts within `NEAR` of the best is among them: it knows the families' rates
+    less well than their own order. Of large products the last one is the best one in Hilbert's order, which the model
+    cannot tell from bands.
     """
     timed = sorted(
         ((model.time_us(s, product, rates), n, s) for n, s in enumerate(schedules(product, architecture))),
         key=lambda found: found[:2],
     )
-    firsts: dict[tuple[type, bool], Schedule] = {}
+    firsts: dict[type, Schedule] = {}
     for us, _, schedule in timed:
         if us <= NEAR * timed[0][0]:
-            firsts.setdefault((type(schedule), getattr(schedule, "tail", 1) > 1), schedule)
+            firsts.setdefault(type(schedule), schedule)
     chosen: list[Schedule] = list(firsts.values())[:count]
     tiles: dict[tuple[object, ...], int] = {}
     for _, _, schedule in timed:
@@ -95,7 +98,8 @@ def _deepest(schedule: Hopper, product: Product) -> Hopper:
     each = -(-blocks // (schedule.splits * schedule.parts))
     most = max(2, min(MOST_STAGES, each if not schedule.persistent else MOST_STAGES))
     limit = rules.SHARED_LIMIT["sm_90a"]
-    if schedule.consumers == 1 and rules.sums_of(schedule) <= 64:
+    few = rules.grid_of(replace(schedule, persistent=False), product).blocks <= rules.MULTIPROCESSORS
+    if schedule.consumers == 1 and rules.sums_of(schedule) <= 64 and not few:
         limit = 112 << 10  # so that two blocks fit
     for stages in range(most, 2, -1):
         if rules.shared_bytes(replace(schedule, stages=stages), product) <= limit:
@@ -121,18 +125,21 @@ def _spread(basis: Hopper, product: Product) -> Iterator[Hopper]:
     """A tile with clusters where there is much to do, with shares of k where there is little."""
     tiles = rules.grid_of(basis, product).tiles
     along_n = product.n < product.m
-    if tiles * 2 > rules.MULTIPROCESSORS:
+    if wide := tiles * 2 > rules.MULTIPROCESSORS:
         for cluster_m, cluster_n in CLUSTERS if product.flops > 1e9 else CLUSTERS[:1]:
-            wide = _deepest(replace(basis, cluster_m=cluster_m, cluster_n=cluster_n, along_n=along_n), product)
-            yield wide
-            yield from _with_tail(wide, product)
+            many = replace(basis, cluster_m=cluster_m, cluster_n=cluster_n, along_n=along_n)
+            if rules.grid_of(replace(many, persistent=False), product).blocks > rules.grid_of(many, product).blocks:
+                yield _deepest(many, product)
+                yield from _with_tail(_deepest(many, product), product)
+            elif not basis.pingpong:  # one tile a block: nobody to take turns with, and nothing to divide
+                yield _deepest(replace(many, persistent=False), product)
     if tiles <= 2 * rules.MULTIPROCESSORS and not basis.pingpong:
-        for splits in SPLITS:
+        for splits in (n for n in SPLITS if basis.bn % (8 * n) == 0):
             for parts in PARTS if splits in (1, 8) else (1,):
-                if tiles * splits * parts <= 4 * rules.MULTIPROCESSORS:
-                    shared = replace(basis, splits=splits, parts=parts, persistent=False)
-                    stores = basis.box_store and splits == parts == 1
-                    yield _deepest(replace(shared, box_store=stores), product)
+                if (wide and splits * parts == 1) or tiles * splits * parts > 4 * rules.MULTIPROCESSORS:
+                    continue
+                shared = replace(basis, splits=splits, parts=parts, persistent=False, early=parts > 1)
+                yield _deepest(replace(shared, box_store=basis.box_store and parts == 1), product)
 
 
 def _with_tail(wide: Hopper, product: Product) -> Iterator[Hopper]:
@@ -143,7 +150,7 @@ def _with_tail(wide: Hopper, product: Product) -> Iterator[Hopper]:
     rest = grid.works % workers
     shares = min(8, workers // rest) if rest else 1
     if shares > 1 and grid.works > workers:
-        yield replace(wide, tail=shares)
+        yield replace(wide, tail=shares, early=True)
 
 
 def _warps(product: Product) -> Iterator[Warps]:
@@ -159,7 +166,7 @@ def _warps(product: Product) -> Iterator[Warps]:
                     if splits * parts > 1 and tiles * splits * parts > 6 * rules.MULTIPROCESSORS:
                         continue
                     blocks = -(-product.k // bk)
-                    stages = max(2, min(MOST_STAGES, -(-blocks // (splits * parts)) + 1))
+                    stages = max(2, min(MOST_COPIES, -(-blocks // (splits * parts)) + 1))
                     yield Warps(
                         bm=bm, bn=bn, bk=bk, warps_m=warps_m, warps_n=warps_n, warps_k=warps_k, splits=splits,
                         parts=parts, stages=stages,

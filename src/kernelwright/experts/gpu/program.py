@@ -32,6 +32,7 @@ from kernelwright.experts.products import Product
 from kernelwright.experts.program import Program, program_of
 from kernelwright.experts.protocol import Answer, Expert
 from kernelwright.experts.read_products import INSIDE
+from kernelwright.experts.recurrence import opened
 from kernelwright.graph import Graph
 from kernelwright.rewrites import Rewritten, rewritten
 from kernelwright.types import (
@@ -68,13 +69,14 @@ LOOP_DEFAULTS: Point = (("threads", 256), ("vector_bytes", 16), ("unroll", 4), (
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns a template for the graph as it is, where it needs several parts, and one for each rewritten version."""
+    graph = opened(problem, graph)
     foreign = frozenset(node.op for node in graph.nodes if is_foreign(node.op))
     written = program_of(problem, graph, dtypes=DTYPES, foreign=foreign, readers=READERS)
     if isinstance(written, Program) and (refused := missing(written, target)):
         return refused
     found: list[Template] = []
     if isinstance(written, Program) and (
-        written.products or isinstance(loops.nests_of(problem, graph, cuda.READERS), Refusal)
+        written.products or written.foreign or isinstance(loops.nests_of(problem, graph, cuda.READERS), Refusal)
     ):
         found.append(template(problem, target, written, name="cuda-program"))
     for version in rewritten(problem, graph, target):

@@ -41,6 +41,8 @@ class KernelText:
     scratch: tuple[tuple[str, str], ...] = ()
     """(name, element's C type) of the workspaces that it takes after the tensors."""
     shared_bytes: int = 0
+    cluster: int = 1
+    """Blocks along x that form a cluster."""
 
 
 def candidate(
@@ -83,7 +85,8 @@ def candidate(
         text.append(f"{head}({', '.join(parameters)}) {{\n{kernel.body.rstrip()}\n}}")
         bound = [Binding(kind="tensor", name=spec.name, ctype=BINDINGS[spec.dtype]) for spec in kernel.tensors]
         bound += [Binding(kind="workspace", name=name, ctype=ctype) for name, ctype in kernel.scratch]
-        launch = Launch(grid=kernel.grid, block=(kernel.threads, 1, 1), shared_bytes=kernel.shared_bytes)
+        cluster, shared = (kernel.cluster, 1, 1), kernel.shared_bytes
+        launch = Launch(grid=kernel.grid, block=(kernel.threads, 1, 1), cluster=cluster, shared_bytes=shared)
         steps.append(Step(symbol=kernel.symbol, arguments=tuple(bound), launch=launch))
     return Candidate(
         problem=digest(problem),

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import torch
 
 from kernelwright.errors import UserError
+from kernelwright.judge.device import passes
+from kernelwright.judge.parts import LARGE_ELEMENTS
 from kernelwright.judge.slots import GUARD_BYTES, GUARDS, WORDS, bytes_of
 from kernelwright.reference_program import DTYPES
 from kernelwright.sizes import evaluate
@@ -26,6 +28,8 @@ MOST_SLOTS = 1024
 FEWEST_SLOTS = 4
 FOOTPRINT_BYTES = 12 << 30
 """So many slots as fill this are made, so that a block of a quick kernel has many calls, each on memory of its own."""
+LONG_ROW = 1 << 18
+"""Rows with so many elements are written one by one, at the memory's own speed."""
 MEMORY_SHARE = 0.3
 """Of the free device memory, for slots."""
 
@@ -69,11 +73,12 @@ class Region:
         self.address = self.bytes.data_ptr()
         pattern = torch.tensor(list(GUARDS[name]), dtype=torch.uint8, device=device).repeat(GUARD_BYTES // 2)
         self._expected = (pattern, pattern.roll(1))
+        self._word = int.from_bytes(GUARDS[name], "little", signed=True)
         self.guard_all()
 
     def guard_all(self) -> None:
         """Writes the bands' pattern over everything."""
-        self.bytes.view(-1, 2).copy_(self._expected[0][:2])
+        self.bytes.view(torch.int16).fill_(self._word)
 
     @property
     def addresses(self) -> range:
@@ -158,12 +163,15 @@ class DeviceSlots:
         """Overwrites the outputs of some slots with a pattern, bands untouched."""
         if not slots:
             return
-        chosen = torch.tensor(slots, device=self.device)
         for index, words in enumerate(self.output_words):
+            word = self.poison_word(index, byte)
             if len(slots) == self.count:
-                words.fill_(self.poison_word(index, byte))
+                words.fill_(word)
+            elif words.shape[1] >= LONG_ROW:
+                for slot in slots:
+                    words[slot].fill_(word)
             else:
-                words.index_fill_(0, chosen, self.poison_word(index, byte))
+                words.index_fill_(0, torch.tensor(slots, device=self.device), word)
 
     def poison_word(self, index: int, byte: int) -> int:
         """Returns what an element of an output is, as a whole number, when it holds nothing but the pattern."""
@@ -174,8 +182,12 @@ class DeviceSlots:
         """Tells whether some slots' outputs are still nothing but the pattern."""
         if not slots:
             return True
-        chosen = torch.tensor(slots, device=self.device)
-        flags = [(words[chosen] == self.poison_word(i, byte)).all() for i, words in enumerate(self.output_words)]
+        flags = []
+        for index, words in enumerate(self.output_words):
+            for row in (words[slot] for slot in slots):
+                own = passes.of(row)
+                same = own.pair(row, row, byte, byte)[0] == row.numel() if own else row == self.poison_word(index, byte)
+                flags.append(same.all())
         return bool(torch.stack(flags).all())
 
     def sums(self, slots: Sequence[int]) -> tuple[torch.Tensor, ...]:
@@ -249,6 +261,17 @@ def broken_band(checked: Sequence[tuple[Region, Place, int]]) -> str | None:
     return None
 
 
+def working_bytes(problem: Problem) -> int:
+    """Returns about what finding the truth and its bounds takes for a while.
+
+    Of a large output only parts are compared (judge/parts.py): then it is the evaluation in float64 that counts, with
+    its inputs and about three tensors as large as its output at a time.
+    """
+    given = sum(math.prod(s.shape) for s in problem.inputs + problem.parameters)
+    made = sum(math.prod(s.shape) for s in problem.outputs)
+    return 8 * min(8 * (given + made), 2 * given + 3 * made + 8 * LARGE_ELEMENTS)
+
+
 def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
     """Returns how many slots make the footprint twice the cache, within the memory.
 
@@ -257,7 +280,7 @@ def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
     """
     each = sum(bytes_of(s) + 2 * GUARD_BYTES + ALIGNMENT for s in problem.inputs + problem.outputs)
     shared = sum(bytes_of(s) for s in problem.parameters)
-    working = 8 * sum(math.prod(s.shape) * 8 for s in problem.arguments)
+    working = working_bytes(problem)
     if 2 * each + shared + working > free_bytes:
         needed, free = (2 * each + shared + working) / 2**30, free_bytes / 2**30
         raise UserError(
@@ -270,6 +293,8 @@ def slot_count(problem: Problem, *, cache_bytes: int, free_bytes: int) -> int:
 
 
 def _weighed(words: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
+    if own := passes.of(words[0]):
+        return own.sums(words, rows)
     count, width = words.shape[1], words.element_size()
     if count * len(rows) < 1 << 20:
         weights = torch.arange(1, count + 1, device=words.device) | 1

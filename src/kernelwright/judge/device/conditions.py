@@ -17,18 +17,19 @@ class Conditions:
     """Readings beside the blocks of one judgement.
 
     Args:
-        ordinal: the device; None reads nothing.
+        address: of the device on the PCI bus, by which NVML knows it: its own numbers are others where
+            CUDA_VISIBLE_DEVICES chooses or orders devices. Empty: nothing is read.
     """
 
-    def __init__(self, ordinal: int | None = 0) -> None:
+    def __init__(self, address: str = "") -> None:
         self._nvml: Any = None
         self._readings: list[tuple[float, float, float, float, int]] = []
-        if ordinal is None:
+        if not address:
             return
         try:
             nvml = importlib.import_module("pynvml")
             nvml.nvmlInit()
-            self._handle = nvml.nvmlDeviceGetHandleByIndex(ordinal)
+            self._handle = nvml.nvmlDeviceGetHandleByPciBusId(address.encode())
             self._nvml = nvml
         except Exception:  # noqa: BLE001  (no NVML, no conditions: they decide nothing)
             self._nvml = None

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from kernelwright.judge.contents import AnyRefresher
+from kernelwright.judge.contents import AnyRefresher, resemblance
+from kernelwright.judge.device import passes
 from kernelwright.judge.inputs import WILD, is_limited
 from kernelwright.types import TensorSpec
 
@@ -50,12 +51,19 @@ class DeviceRefresher(AnyRefresher):
         """Writes fresh contents into some slots of the stacked inputs; returns what kind each slot is now."""
         which = torch.randint(0, len(self._draws), (len(slots),), generator=self._rng).tolist()
         kinds = self._kinds(len(slots))
+        own = self._own_passes(stacks)
         # Where a round has one call, the call before it was on the same slot.
-        before = [stack[slots[0]].clone() for stack in stacks] if list(slots) == [self._alone] else []
+        again = list(slots) == [self._alone]
+        before = [stack[slots[0]].clone() for stack in stacks] if again and not own else []
         self._alone = slots[0] if len(slots) == 1 else -1
-        for index, (spec, stack) in enumerate(zip(self._specs, stacks, strict=True)):
-            if stack[0].numel():
-                self._fill(index, spec, stack, slots, which)
+        filled = [i for i, stack in enumerate(stacks) if stack[0].numel()]
+        whole = self._whole([i for i in filled if self._free[i]]) if again and own else -1
+        for index in filled:
+            if own and self._free[index]:
+                if index != whole:
+                    self._renew(own, index, stacks[index], slots, which, again=again)
+            else:
+                self._fill(index, self._specs[index], stacks[index], slots, which)
         if before:
             self._make_alike(before, [stack[slots[0]] for stack in stacks])
         for place in self._alike(kinds):
@@ -68,10 +76,57 @@ class DeviceRefresher(AnyRefresher):
                 self._mark(kind, [stacks[i] for i in marked], rows)
         return [k if k == ALIKE or (marked and (k != "wild" or self.wild)) else "plain" for k in kinds]
 
+    def _own_passes(self, stacks: Sequence[torch.Tensor]) -> passes.Passes | None:
+        """Returns the kernels that renew these stacks, None where a tensor of free numbers is not for them."""
+        several = [i for i, free in enumerate(self._free) if free and stacks[i][0].numel()]
+        if not several or any(stacks[i].dtype not in passes.KINDS for i in several):
+            return None
+        return passes.of(*(stacks[i][0] for i in several), *(draw[i] for draw in self._draws for i in several))
+
     def _alike(self, kinds: Sequence[str]) -> list[int]:
         """Returns a few positions, in their order, of plain slots that have one before them."""
         plain = [place for place, kind in enumerate(kinds) if kind == "plain" and place and any(self._free)]
         return sorted(plain[i] for i in torch.randperm(len(plain), generator=self._rng).tolist()[:MOST_ALIKE])
+
+    def _renew(
+        self,
+        own: passes.Passes,
+        index: int,
+        stack: torch.Tensor,
+        slots: Sequence[int],
+        which: Sequence[int],
+        *,
+        again: bool,
+    ) -> None:
+        """Does what `_fill` does in one pass; a slot that is called again keeps a part of what it holds."""
+        spec, row = self._specs[index], stack[slots[0]]
+        kept = resemblance(row.numel(), self._rng) if again else None
+        own.renew(
+            stack,
+            slots,
+            [draw[index] for draw in self._draws],
+            which,
+            (2.0 * self._changes(len(slots), only_less=is_limited(spec))).tolist(),
+            limits=(spec.low, spec.high),
+            key=self._key(),
+            like=(row, *kept, WILD) if kept else None,
+        )
+        flat = stack.view(len(stack), -1)
+        rows = torch.tensor(list(slots), device=stack.device)[:, None]
+        places = torch.randint(0, flat.shape[1], (2, 4), generator=self._rng).to(flat.device)
+        flat[rows, places[0]] = flat[rows, places[1]]
+
+    def _key(self) -> int:
+        return 1 + int(torch.randint(0, 1 << 62, (), generator=self._rng))
+
+    def _resemble(self, other: torch.Tensor, tensor: torch.Tensor) -> None:
+        own = passes.of(other, tensor)
+        if own is None or tensor.dtype not in passes.KINDS:
+            super()._resemble(other, tensor)
+        elif kept := resemblance(tensor.numel(), self._rng):
+            like = (other, *kept, WILD)
+            stack = tensor.unsqueeze(0)
+            own.renew(stack, [0], [tensor], [0], [0.0], limits=(None, None), key=self._key(), like=like)
 
     def _fill(
         self, index: int, spec: TensorSpec, stack: torch.Tensor, slots: Sequence[int], which: Sequence[int]

@@ -6,6 +6,9 @@ captured alike), and the driver's events and results say what happened.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,13 +17,16 @@ from typing import Any
 
 import torch
 
-from kernelwright.judge.device import driver, image, library
+from kernelwright import environment
+from kernelwright.judge.device import driver, image, library, passes
 from kernelwright.judge.device.executor import BoundPlan, Loaded, Span
 from kernelwright.judge.device.faults import fault_of, refused
 from kernelwright.judge.device.limits import Geometry, KernelFacts, launch_fault, parameters_fault
 from kernelwright.judge.device.packing import pack_arguments, sizes, tensor_map_call
 from kernelwright.types import Candidate, LaunchPlan, Step
 
+OWN_SOURCES = ("own_kernels.cu", "own_passes.cu")
+OWN_KERNELS = ("kw_probe", "kw_dirty", "kw_empty", "kw_empty_programmatic")
 PROBE_WORDS = 1 << 16
 FLUSH_FACTOR = 2
 SCRUB_BYTE = 0xA5
@@ -82,12 +88,11 @@ class CudaExecutor:
         self.limits = driver.limits_of(ordinal)
         if bare:
             return
-        source = Path(__file__).with_name("own_kernels.cu").read_text()
-        self._own = driver.load_module(driver.compile_own(source, self.limits.architecture))
-        self._kernels = {
-            name: driver.kernel_of(self._own, name)[0]
-            for name in ("kw_probe", "kw_dirty", "kw_empty", "kw_empty_programmatic")
-        }
+        source = "\n".join(Path(__file__).with_name(name).read_text() for name in OWN_SOURCES)
+        self._own = driver.load_module(own_code(source, self.limits.architecture))
+        self._kernels = {name: driver.kernel_of(self._own, name)[0] for name in (*OWN_KERNELS, *passes.NAMES)}
+        self._configs, self._allowed = dict[tuple[str, Geometry], Any](), dict[str, int]()
+        passes.use(passes.Passes(self._launch_pass, self.device, self.limits.multiprocessors))
         self._flush = torch.zeros(
             FLUSH_FACTOR * max(self.limits.cache_bytes, 1 << 20), dtype=torch.uint8, device=self.device
         )
@@ -230,7 +235,9 @@ class CudaExecutor:
         """Returns the device memory that can still be had."""
         free, _ = torch.cuda.mem_get_info(self.device)
         reserved = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        return int(free + reserved)
+        most = environment.device_bytes()
+        own = free + reserved if most is None else min(free + reserved, max(0, most - torch.cuda.memory_allocated()))
+        return int(own)
 
     # ------------------------------------------------------------------------------ the device itself
 
@@ -255,10 +262,36 @@ class CudaExecutor:
         geometry = Geometry((1, 1, 1), (32, 1, 1), (1, 1, 1), 0, False, programmatic)
         self._launch_own("kw_empty_programmatic" if programmatic else "kw_empty", geometry, ())
 
+    def _launch_pass(
+        self, name: str, grid: tuple[int, int], threads: int, shared: int, packed: tuple[bytes, ...]
+    ) -> None:
+        self._launch_own(name, Geometry((*grid, 1), (threads, 1, 1), (1, 1, 1), shared, False, False), packed)
+
     def _launch_own(self, name: str, geometry: Geometry, packed: tuple[bytes, ...]) -> None:
-        driver.allow(self._kernels[name], geometry)
-        config = driver.configuration(geometry, self._handle)
+        config = self._configs.get((name, geometry))
+        if config is None:
+            if geometry.shared_bytes > self._allowed.get(name, 0):
+                driver.allow(self._kernels[name], geometry)
+                self._allowed[name] = geometry.shared_bytes
+            config = self._configs[name, geometry] = driver.configuration(geometry, self._handle)
         driver.launch(config, self._kernels[name], driver.Parameters(packed), name)
+
+
+def own_code(source: str, architecture: int) -> bytes:
+    """Returns the cubin of our own kernels, kept from an earlier process: a replaced worker must be ready at once."""
+    name = hashlib.sha256(f"{architecture} {driver.compiler_version()} {source}".encode()).hexdigest()[:24]
+    path = environment.home() / "devices" / f"own-{name}.cubin"
+    with contextlib.suppress(OSError):
+        kept = path.read_bytes()
+        if image.fault(kept, architecture) is None:
+            return kept
+    made = driver.compile_own(source, architecture)
+    with contextlib.suppress(OSError):  # a folder that cannot be written only means compiling again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_bytes(made)
+        part.replace(path)
+    return made
 
 
 def bare_executor() -> CudaExecutor:

@@ -13,6 +13,7 @@ import torch
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.device.sealing import SealedBounds
 from kernelwright.judge.draws import AnyDraws, Draw, Facts, Tensors, moved
+from kernelwright.judge.parts import Runs
 from kernelwright.types import Problem
 
 __all__ = ["DeviceDraw", "DeviceDraws", "Facts", "HostedDraws"]
@@ -83,9 +84,15 @@ class HostedDraws(AnyDraws[Draw]):
         """Returns the bounds for any contents, on the host."""
         return moved(super().bounds_of(inputs, parameters), HOST)
 
-    def closer_bounds(self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]) -> tuple[Bound, ...]:
+    def closer_bounds(
+        self,
+        inputs: Sequence[torch.Tensor],
+        parameters: Sequence[torch.Tensor],
+        *,
+        runs: Sequence[Runs | None] | None = None,
+    ) -> tuple[Bound, ...]:
         """Returns bounds that settle what is doubtful, on the host."""
-        return moved(super().closer_bounds(inputs, parameters), HOST)
+        return moved(super().closer_bounds(inputs, parameters, runs=runs), HOST)
 
     def other_bounds(
         self, inputs: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]

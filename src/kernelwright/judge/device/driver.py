@@ -62,6 +62,7 @@ def limits_of(ordinal: int) -> DeviceLimits:
         cache_bytes=attribute("L2_CACHE_SIZE", device),
         memory_bytes=int(call("asking for memory", cuda.cuDeviceTotalMem(device))),
         cooperative=bool(attribute("COOPERATIVE_LAUNCH", device)),
+        address=call("asking for the PCI address", cuda.cuDeviceGetPCIBusId(16, device)).decode().strip("\0 "),
     )
 
 
@@ -298,6 +299,12 @@ class Stopwatch:
 
 
 # ------------------------------------------------------------------------------ our own kernels
+
+
+def compiler_version() -> str:
+    """Returns NVRTC's version, 13.0."""
+    result, major, minor = nvrtc.nvrtcVersion()
+    return f"{major}.{minor}" if result == nvrtc.nvrtcResult.NVRTC_SUCCESS else "unknown"
 
 
 def compile_own(source: str, architecture: int) -> bytes:

@@ -18,8 +18,8 @@ from kernelwright.axes import sizes_of
 from kernelwright.judge import integrity
 from kernelwright.judge.artifacts import read_artifact
 from kernelwright.judge.baselines import EAGER
-from kernelwright.judge.correctness import Bound, Finding
-from kernelwright.judge.device import floors, memory_check, rounds
+from kernelwright.judge.correctness import Bound
+from kernelwright.judge.device import comparing, floors, memory_check, rounds
 from kernelwright.judge.device.arena import DeviceWorkspaces
 from kernelwright.judge.device.baselines import DeviceBaseline
 from kernelwright.judge.device.conditions import Conditions
@@ -29,6 +29,7 @@ from kernelwright.judge.device.executor import BoundPlan, Executor, Loaded, Repl
 from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceSession
 from kernelwright.judge.device.shapes import DeviceShape
+from kernelwright.judge.exact_bound import Finding
 from kernelwright.judge.findings import Findings, Unfit
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.slots import POISONS, half
@@ -41,7 +42,8 @@ COMPARED_KINDS = ("plain", "wild", "nan", ALIKE)
 COMPARED = 5
 """Slots of each round that are compared with the reference's answer."""
 COMPARED_ELEMENTS = 1 << 24
-"""Outputs with up to this many elements are compared whole, larger ones in random runs of elements."""
+"""Outputs with up to this many elements are compared whole, larger ones in random runs of elements where there is no
+kernel of our own that compares them whole."""
 SAMPLED_PLACES = 16
 WORKSPACE_SHARE = 0.25
 SETTLING_CALLS = 3
@@ -130,7 +132,8 @@ class _Examination:
         self.workspaces = DeviceWorkspaces(candidate.plan.workspaces, session.device, self.axes)
         self._loaded, self._plans = loaded, dict[int, BoundPlan]()
         self._notes: tuple[str, ...] = ()
-        self.conditions = Conditions(0 if session.device.type == "cuda" else None)
+        self._equal: bool | None = None  # whether the last two calls wrote the same, where one pass could tell
+        self.conditions = Conditions(session.executor.limits.address)
 
     def plan(self, slot: int) -> BoundPlan:
         """Returns the plan with a slot's addresses; made at first use."""
@@ -162,6 +165,12 @@ class _Examination:
             self._check_shape(shape)
         self._note_correctness()
         self._check_memory()
+        waited_s = self.session.turns.waited_s
+        with self.session.turns.taken("alone"):
+            self.deadline += self.session.turns.waited_s - waited_s
+            return self._time()
+
+    def _time(self) -> Failure | Judgement:
         contender = CandidateContender(self.executor, self.plan, self.slots.count, self.policy.call_deadline_s)
         self._hide()
         contender.settle()
@@ -236,9 +245,14 @@ class _Examination:
         self._check_unchanged(pair, draw, where)
         self._check_written(pair, where)
         equal = self._same(pair)
-        with draw.bounds as bounds, self.session.device:
-            for slot in pair[: 1 if equal else 2]:
-                self._judge_findings(self._settled(bounds, slot), where)
+        looked = pair[: 1 if equal else 2]
+        ratios = [draw.bounds.passed(self.slots.outputs(slot)) for slot in looked]
+        for ratio in ratios:
+            self._note_ratio(ratio or 0.0, where)
+        if doubted := [slot for slot, ratio in zip(looked, ratios, strict=True) if ratio is None]:
+            with draw.bounds as bounds, self.session.device:
+                for slot in doubted:
+                    self._judge_findings(self._settled(bounds, slot), where)
         self.found.draws += 1
         self.found.pairs_equal += equal
 
@@ -253,14 +267,17 @@ class _Examination:
         for finding in findings:
             if not finding.passed:
                 raise Unfit(finding.check, f"{where}: {finding.evidence}")
-            if finding.ratio >= self.found.worst:
-                self.found.worst, self.found.worst_where = finding.ratio, where
+            self._note_ratio(finding.ratio, where)
+
+    def _note_ratio(self, ratio: float, where: str) -> None:
+        if ratio >= self.found.worst:
+            self.found.worst, self.found.worst_where = ratio, where
 
     def _hide(self) -> None:
         self.session.hide_answers()
 
     def _same(self, pair: Sequence[int]) -> bool:
-        return all(torch.equal(words[pair[0]], words[pair[1]]) for words in self.slots.output_words)
+        return self._equal or all(torch.equal(words[pair[0]], words[pair[1]]) for words in self.slots.output_words)
 
     def _check_guards(self, where: str) -> None:
         if place := self.slots.broken_guard() or self.workspaces.broken_guard():
@@ -277,12 +294,15 @@ class _Examination:
             (spec.name, a, b)
             for spec, a, b in zip(problem.parameters, self.slots.parameters, draw.parameters, strict=True)
         ]
-        flags = [(_bits(a) == _bits(b)).all() for _, a, b in compared]
+        flags = [comparing.same_bits(a, b) for _, a, b in compared]
         if flags and not bool(torch.stack(flags).all()):
             name = next(n for (n, _, _), kept in zip(compared, flags, strict=True) if not bool(kept))
             raise Unfit("inputs unchanged", f"{where}: the kernel wrote to {name}")
 
     def _check_written(self, pair: Sequence[int], where: str) -> None:
+        self._equal = comparing.wrote_the_same(self.slots.output_words, pair, self.session.problem.outputs)
+        if self._equal is not None:
+            return
         for index, words in enumerate(self.slots.output_words):
             spec = self.session.problem.outputs[index]
             left = words[pair[0]] == self.slots.poison_word(index, POISONS[0])
@@ -323,7 +343,8 @@ class _Examination:
         return rounds.Stage(
             executor=self.executor,
             order=self.session.order,
-            refresh=self._refresh,
+            refresh=self.session.refresh,
+            watch=self._watch,
             poison=lambda slots: self.slots.poison(slots, POISONS[0]),
             holds=lambda slots: self.slots.holds(slots, POISONS[0]),
             hide=self._hide,
@@ -333,8 +354,7 @@ class _Examination:
             deadline=self.deadline,
         )
 
-    def _refresh(self, chosen: Sequence[int]) -> None:
-        self.session.refresh(chosen)
+    def _watch(self, chosen: Sequence[int]) -> None:
         self._summed = tuple(chosen)
         self._sums = self.slots.sums(self._summed)
 
@@ -353,10 +373,12 @@ class _Examination:
     def _fault_at(self, slot: int, profiles: Sequence[integrity.Profile | None]) -> str | None:
         """Compares a timed call's outputs with the reference's own, and where that leaves a doubt with the truth."""
         eager = self.session.baseline(EAGER)
-        if isinstance(eager, DeviceBaseline) and not integrity.doubtful(
-            self.slots.outputs(slot), eager.outputs(slot), profiles, self.session.rng, most=COMPARED_ELEMENTS
-        ):
-            return None
+        if isinstance(eager, DeviceBaseline):
+            ours, theirs = self.slots.outputs(slot), eager.outputs(slot)
+            if comparing.agree(ours, theirs, profiles) or not integrity.doubtful(
+                ours, theirs, profiles, self.session.rng, most=COMPARED_ELEMENTS
+            ):
+                return None
         self.found.doubts += 1
         return self._wrong_at(slot)
 
@@ -460,13 +482,14 @@ class _Examination:
 
 def measure_baselines(session: DeviceSession, policy: Policy) -> tuple[Measurement, ...]:
     """Returns the baselines' times, without a candidate."""
-    conditions = Conditions(0 if session.device.type == "cuda" else None)
+    conditions = Conditions(session.executor.limits.address)
     stage = rounds.Stage(
         executor=session.executor,
         order=session.order,
         refresh=session.refresh,
         poison=lambda _: None,
         holds=lambda _: True,
+        watch=lambda _: None,
         hide=lambda: None,
         inspect=lambda _: None,
         conditions=conditions,
@@ -475,8 +498,3 @@ def measure_baselines(session: DeviceSession, policy: Policy) -> tuple[Measureme
     samples = rounds.run_rounds(policy, stage, session.ready_baselines(policy), None)
     workload = session.problem.workloads[0].name
     return rounds.measurements(samples, policy, workload=workload, mode="cold", conditions=conditions.summary())
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    flat = tensor.reshape(-1)
-    return flat.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.element_size()])

@@ -31,6 +31,8 @@ class DeviceLimits:
     """Level-2 cache."""
     memory_bytes: int
     cooperative: bool = True
+    address: str = ""
+    """On the PCI bus, empty where it has none."""
 
 
 @dataclass(frozen=True, slots=True)

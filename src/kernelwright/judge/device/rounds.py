@@ -101,6 +101,8 @@ class Stage:
     """Tells whether slots still hold the poison."""
     hide: Callable[[], None]
     """Makes every answer of a baseline unreadable."""
+    watch: Callable[[Sequence[int]], None]
+    """Remembers what slots hold, where the candidate's next block will be looked at."""
     inspect: Callable[[Sequence[int]], str | None]
     """Looks at the candidate's outputs on the slots of its last block."""
     conditions: Conditions
@@ -150,6 +152,8 @@ def run_rounds(policy: Policy, stage: Stage, contenders: Sequence[Contender], ca
         contender.aim(tuple(order[: samples.calls[name]]))
         most = max(most, samples.calls[name])
     called, bait = order[: samples.calls.get(CANDIDATE, 0)], order[most : most + BAIT]
+    # Once: whatever writes there in any block, looked at or not, is found at the next look.
+    stage.poison(bait)
     while samples.rounds < policy.rounds and time.monotonic() < stage.deadline:
         stage.conditions.read()
         spans = _round(stage, entered, (order[:most], called, bait), samples)
@@ -176,9 +180,11 @@ def _round(
         for turn, (name, contender) in enumerate((*turns, *reversed(turns))):
             if turn in (0, len(turns)):
                 stage.refresh(used)
+                if looked == (turn >= len(turns)):
+                    stage.watch(used)
             if name == CANDIDATE:
                 stage.hide()
-                stage.poison((*half(called, stage.rng), *bait))
+                stage.poison(half(called, stage.rng))
             stage.executor.flush()
             stage.executor.wait(deadline_s=BLOCK_DEADLINE_S, during="preparing a block")
             span = stage.executor.timed(contender.launch, deadline_s=BLOCK_DEADLINE_S, during=f"a block of {name}")

@@ -20,12 +20,13 @@ from kernelwright.judge.baselines import EAGER, Unavailable
 from kernelwright.judge.contents import make_refresher
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.device import floors
-from kernelwright.judge.device.arena import DeviceSlots
-from kernelwright.judge.device.baselines import DeviceBaseline, make_device_baseline
+from kernelwright.judge.device.arena import DeviceSlots, working_bytes
+from kernelwright.judge.device.baselines import DeviceBaseline, form_of, make_device_baseline
 from kernelwright.judge.device.contents import DeviceRefresher
 from kernelwright.judge.device.draws import DeviceDraw, DeviceDraws, Facts
 from kernelwright.judge.device.executor import Executor
 from kernelwright.judge.device.shapes import DeviceShape, make_device_shapes
+from kernelwright.judge.device.turns import Turns
 from kernelwright.judge.policies import DEVICE_LIBRARIES
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.surprises import Surprises
@@ -50,6 +51,7 @@ class DeviceSession:
         emit: takes progress events.
         driver: the driver's version, under which floors are stored.
         known: what `facts` of an earlier session of the same problem were.
+        turns: who else uses the device; None where nobody does.
 
     Raises:
         UserError: when memory does not suffice, or the reference cannot be judged against.
@@ -64,7 +66,9 @@ class DeviceSession:
         *,
         driver: int = 0,
         known: Facts | None = None,
+        turns: Turns | None = None,
     ) -> None:
+        self.turns = turns or Turns(None)
         self.problem, self.target, self.executor, self._emit = problem, target, executor, emit
         self.device = executor.device
         self._secret = int.from_bytes(os.urandom(6), "little")
@@ -77,7 +81,8 @@ class DeviceSession:
                 problem, self.device, cache_bytes=executor.limits.cache_bytes, free_bytes=self._free_bytes
             )
         with self._told("reference"):
-            most = DRAW_MEMORY_SHARE * executor.free_bytes()
+            free = executor.free_bytes()
+            most = max(0.0, min(DRAW_MEMORY_SHARE * free, free - working_bytes(problem)))
             self.draws = DeviceDraws(problem, self.device, secret=self._secret, most_bytes=most, known=known)
             self.reference, self.truth, self.facts = self.draws.reference, self.draws.truth, self.draws.facts
         self.order = tuple(self.rng.permutation(self.slots.count).tolist())
@@ -108,9 +113,13 @@ class DeviceSession:
         if found is None:
             self._emit({"state": "measuring what the device can do"})
             empty = getattr(self.executor, "issue_empty", None)
-            found = floors.measure(
-                self.executor, driver, empty=(lambda programmatic: empty(programmatic=programmatic)) if empty else None
-            )
+            with self.turns.taken("alone"):
+                # Perhaps somebody has measured it meanwhile.
+                found = floors.stored(self.executor.limits.name, driver) or floors.measure(
+                    self.executor,
+                    driver,
+                    empty=(lambda programmatic: empty(programmatic=programmatic)) if empty else None,
+                )
             floors.store(found)
         return found
 
@@ -170,6 +179,7 @@ class DeviceSession:
                 self.executor,
                 context=self.draws.context,
                 eager=eager if isinstance(eager, DeviceBaseline) else None,
+                turns=self.turns,
             )
             self._baselines[name] = made
             state = made.reason if isinstance(made, Unavailable) else "ready"
@@ -182,7 +192,11 @@ class DeviceSession:
         for shape in self.shapes(policy.hidden_shapes):
             for family in HIDDEN_FAMILIES:
                 shape.draws.draw(family, 0)
+        begun = time.monotonic()
         for name in (EAGER, *self._names(policy)):
+            late = time.monotonic() - begun > policy.deadline_s and form_of(name)[0]
+            if late and name not in self._baselines:
+                self._baselines[name] = Unavailable(name, f"nothing is compiled after {policy.deadline_s:g} s")
             self.baseline(name)
 
     def release(self) -> None:

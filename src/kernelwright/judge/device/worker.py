@@ -8,13 +8,14 @@ with its answer, and the parent ends it.
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.ma
 import numpy.random  # noqa: F401  (sessions would import both, while somebody waits)
 import torch
 
+from kernelwright import environment
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.device import driver
 from kernelwright.judge.device.cuda_executor import CudaExecutor
@@ -22,6 +23,7 @@ from kernelwright.judge.device.draws import Facts
 from kernelwright.judge.device.examine import examine, measure_baselines
 from kernelwright.judge.device.faults import DeviceFault, fault_of_torch
 from kernelwright.judge.device.session import DeviceSession
+from kernelwright.judge.device.turns import Turns, during
 from kernelwright.judge.device.witnessing import WitnessedSession
 from kernelwright.judge.witness.examine import examine_witnessed
 from kernelwright.process import Emit, serve
@@ -31,6 +33,7 @@ _device: list[CudaExecutor] = []
 _open: list[DeviceSession] = []
 _witnessed: list[WitnessedSession] = []
 """The open session's counterpart for Python, made for the first such candidate."""
+_turns = Turns(environment.turns())
 _ended: list[DeviceFault] = []
 """Fatal faults with all that their tracebacks hold: giving graphs or modules back would wait for the device."""
 
@@ -53,7 +56,9 @@ def open_session(emit: Emit, *, problem: Problem, target: Target, known: Sequenc
         gc.collect()
         torch.cuda.empty_cache()
     facts = Facts(*known) if known else None
-    _open.append(DeviceSession(problem, target, _executor(), emit, driver=driver.driver_version(), known=facts))
+    _open.append(
+        DeviceSession(problem, target, _executor(), emit, driver=driver.driver_version(), known=facts, turns=_turns)
+    )
     return _open[-1].facts
 
 
@@ -69,7 +74,8 @@ def judge(emit: Emit, *, candidate: Candidate, artifact: Artifact, policy: Polic
     session = _session()
     if candidate.witnessed:
         # Its faults end its own context; whether the device is the worse for it, the probe says.
-        return examine_witnessed(_witnessing(session, emit), candidate, artifact, policy), _answers()
+        with _turns.taken("alone"):
+            return examine_witnessed(_witnessing(session, emit), candidate, artifact, policy), _answers()
     try:
         outcome = examine(session, candidate, artifact, policy)
         usable = True
@@ -125,4 +131,6 @@ def _session() -> DeviceSession:
 
 
 if __name__ == "__main__":
-    serve({"probe": probe, "open": open_session, "prepare": prepare, "judge": judge, "baselines": baselines})
+    verbs: dict[str, Callable[..., Any]] = {"open": open_session, "prepare": prepare, "judge": judge}
+    sharing = {verb: during(_turns, "shared", work) for verb, work in verbs.items()}
+    serve({"probe": probe, **sharing, "baselines": during(_turns, "alone", baselines)})

@@ -38,6 +38,11 @@ KW_DEVICE void meet(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+// The same for a warp that tells the others and does not wait.
+KW_DEVICE void announce(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
 // ------------------------------------------------------------------------------------ copies by tensor map
 KW_DEVICE void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -64,6 +69,25 @@ KW_DEVICE void store_wait_read() {
 }
 // Orders ordinary writes of shared memory before what the copy engine and the tensor cores read next.
 KW_DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// ------------------------------------------------------------------------------------ matrices into shared memory (sm_90)
+// 8 x 8 matrices of 16-bit numbers in mma's layout, or their transposes; lane 8 i + r gives the address of row r of matrix i.
+template <bool TRANSPOSED>
+KW_DEVICE void store_matrices4(uint32_t to, const uint32_t (&x)[4]) {
+  if constexpr (TRANSPOSED)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+                 ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                 ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+template <bool TRANSPOSED>
+KW_DEVICE void store_matrices2(uint32_t to, uint32_t x, uint32_t y) {
+  if constexpr (TRANSPOSED)
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
+}
 
 // ------------------------------------------------------------------------------------ warpgroups (sm_90a)
 KW_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -3,7 +3,7 @@
 `tune` measures the schedules that the model ranks first and keeps the fastest that was right, for each layout of B.
 `confirm` times those plans once more beside all the vendor's ways, on fresh data: offline.csv has the issue's columns,
 with the better layout of everybody, and table.csv is the tuned table (experts/gemm/table.py) that dispatch reads.
-No shape begins after the limit of one call, so that a grid can be done in several.
+No shape begins after the limit of one call, so that a grid can be done in several; the devices of a host share it.
 baselines.csv has every contender's time by layout. Not here: server mode (served.py), pages and plots (results.py).
 """
 
@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import csv
 import itertools
+import queue
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import TypeVar
 
 from kernelwright.errors import UserError
 from kernelwright.experts.gemm import Product, parse
@@ -35,11 +38,12 @@ PLANS = ("m", "n", "k", "layout", "plan", "ours_us", "torch_us", "cublaslt_tuned
 EACH = ("m", "n", "k", "name", "us", "algorithm")
 TUNED, OFFLINE, SERVER, TABLE, BASELINES = "tuned.csv", "offline.csv", "server.csv", "table.csv", "baselines.csv"
 LAYOUTS = ("nk", "kn")
-AHEAD = 25
-"""Shapes whose binaries are built together, while the device measures those before."""
+AHEAD, FIRST = 25, 5
+"""Shapes whose binaries are built together, while devices measure those before; and the first ones of a run."""
 CONFIRMING_ROUNDS = 15
 Shape = tuple[int, int, int]
 Told = Callable[[str], None]
+Job = TypeVar("Job")
 
 
 @value
@@ -90,66 +94,126 @@ def _by_work(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
     return tuple(sorted(dict.fromkeys(shapes), key=lambda s: (s[0] * s[1] * s[2], s)))
 
 
-def tune(grid: Grid, folder: Path, target: Target, measuring: Measuring, tell: Told) -> Path:
+def prepare(grid: Grid, folder: Path, target: Target, tell: Told) -> Path:
+    """Builds what `tune` will measure and has not yet; needs no device."""
+    todo = left(grid, folder / TUNED, PLANS)
+    for some in _groups(todo):
+        points = [point for shape in some for point in _points(shape, grid)]
+        made = {binary.path for binary in _binaries(points, grid, folder, target).values()}
+        tell(f"{len(points)} points of {len(some)} shapes to {some[-1]} have {len(made)} binaries")
+    return folder / "binaries"
+
+
+def tune(grid: Grid, folder: Path, target: Target, devices: Sequence[Measuring], tell: Told) -> Path:
     """Writes the fastest right schedule of every shape and layout to `tuned.csv`; what stands there is left out."""
     file = folder / TUNED
     todo = left(grid, file, PLANS)
-    until = time.monotonic() + grid.limit_s
-    groups = [todo[i : i + AHEAD] for i in range(0, len(todo), AHEAD)]
-
-    def prepared(some: Sequence[Shape]) -> tuple[dict[Shape, list[Point]], dict[Point, Binary]]:
-        points = {shape: _points(shape, grid) for shape in some}
-        return points, _binaries([p for found in points.values() for p in found], grid, folder, target)
-
     tell(f"{len(grid.shapes) - len(todo)} of {len(grid.shapes)} shapes are tuned already")
-    with ThreadPoolExecutor(1) as building:
-        ready = building.submit(prepared, groups[0]) if groups else None
-        for number in range(len(groups)):
-            assert ready is not None
-            points, binaries = ready.result()
-            more = number + 1 < len(groups) and time.monotonic() < until
-            ready = building.submit(prepared, groups[number + 1]) if more else None
-            for found in points.values():
-                if time.monotonic() > until:
-                    break
-                outcome = measuring.measure(found[0].product, [(p, binaries[p]) for p in found])
-                append(file, PLANS, [_plan(outcome, layout) for layout in LAYOUTS])
-                tell(line_of(outcome))
-            if ready is None:
-                break
+
+    def prepared() -> Iterator[list[tuple[Point, Binary]]]:
+        for some in _groups(todo):
+            points = [_points(shape, grid) for shape in some]
+            binaries = _binaries([p for found in points for p in found], grid, folder, target)
+            yield from ([(p, binaries[p]) for p in found] for found in points)
+
+    def measured(device: Measuring, points: list[tuple[Point, Binary]]) -> Callable[[], None]:
+        outcome = device.measure(points[0][0].product, points)
+
+        def keep() -> None:
+            append(file, PLANS, [_plan(outcome, layout) for layout in LAYOUTS])
+            tell(line_of(outcome))
+
+        return keep
+
+    _spread(devices, prepared(), measured, grid.limit_s)
     return _told_of_rest(file, grid, PLANS, tell)
 
 
-def confirm(grid: Grid, folder: Path, target: Target, measuring: Measuring, tell: Told) -> Path:
+def confirm(grid: Grid, folder: Path, target: Target, devices: Sequence[Measuring], tell: Told) -> Path:
     """Writes `offline.csv` and `table.csv`: the tuned plans of every shape, timed once more beside all baselines.
 
     Raises:
         UserError: where a shape has not been tuned in this folder.
     """
     plans = plans_of(grid, folder)
-    file, until = folder / OFFLINE, time.monotonic() + grid.limit_s
-    device = str(measuring.device.get("name", ""))
-    for shape in left(grid, file, COLUMNS):
-        if time.monotonic() > until:
-            break
-        points = [
-            Point(product=replace(product(shape, grid), layout=row["layout"]), schedule=parse(row["plan"]))
-            for row in plans[shape]
-            if row["plan"]
-        ]
-        binaries = _binaries(points, grid, folder, target)
-        outcome = measuring.measure(
-            product(shape, grid), [(p, binaries[p]) for p in points], rounds=CONFIRMING_ROUNDS,
-            baselines=grid.baselines, foreign=grid.foreign,
-        )  # fmt: skip
-        keep_rows(folder / TABLE, [table_row(outcome, layout, device) for layout in LAYOUTS])
+    file = folder / OFFLINE
+
+    def prepared() -> Iterator[tuple[Shape, list[tuple[Point, Binary]]]]:
+        for some in _groups(left(grid, file, COLUMNS)):
+            points = {shape: _planned(shape, plans[shape], grid) for shape in some}
+            binaries = _binaries([p for found in points.values() for p in found], grid, folder, target)
+            yield from ((shape, [(p, binaries[p]) for p in found]) for shape, found in points.items())
+
+    def measured(device: Measuring, job: tuple[Shape, list[tuple[Point, Binary]]]) -> Callable[[], None]:
+        shape, points = job
+        outcome = device.measure(
+            product(shape, grid), points, rounds=CONFIRMING_ROUNDS, baselines=grid.baselines, foreign=grid.foreign
+        )
+        name, texts = str(device.device.get("name", "")), dict(outcome.algorithms)
         sizes = dict(zip("mnk", map(str, shape), strict=True))
-        texts = dict(outcome.algorithms)
         others = [{"name": n, "us": us(t), "algorithm": texts.get(n, "")} for n, t in outcome.baselines]
-        append(folder / BASELINES, EACH, [sizes | other for other in others])
-        append(file, COLUMNS, [_row(outcome)])
-        tell(line_of(outcome))
+
+        def keep() -> None:
+            keep_rows(folder / TABLE, [table_row(outcome, layout, name) for layout in LAYOUTS])
+            append(folder / BASELINES, EACH, [sizes | other for other in others])
+            append(file, COLUMNS, [_row(outcome)])
+            tell(line_of(outcome))
+
+        return keep
+
+    _spread(devices, prepared(), measured, grid.limit_s)
     return _told_of_rest(file, grid, COLUMNS, tell)
+
+
+def _spread(
+    devices: Sequence[Measuring],
+    jobs: Iterator[Job],
+    measured: Callable[[Measuring, Job], Callable[[], None]],
+    limit_s: float,
+) -> None:
+    """Has every device measure jobs, which a thread prepares ahead; what is measured is kept one at a time."""
+    until = time.monotonic() + limit_s
+    ready: queue.Queue[Job | None] = queue.Queue(2 * AHEAD)
+    keeping, faults = threading.Lock(), list[BaseException]()
+
+    def over() -> bool:
+        return bool(faults) or time.monotonic() > until
+
+    def prepare_all() -> None:
+        try:
+            while not over() and (job := next(jobs, None)) is not None:
+                ready.put(job)
+        except BaseException as fault:  # noqa: BLE001  (raised again below)
+            faults.append(fault)
+        for _ in devices:
+            ready.put(None)
+
+    def measure_all(device: Measuring) -> None:
+        while (job := ready.get()) is not None:
+            if over():
+                continue  # whoever prepares may be waiting for room
+            try:
+                keep = measured(device, job)
+                with keeping:
+                    keep()
+            except BaseException as fault:  # noqa: BLE001  (raised again below)
+                faults.append(fault)
+
+    with ThreadPoolExecutor(len(devices) + 1) as threads:
+        doing = [threads.submit(prepare_all), *(threads.submit(measure_all, device) for device in devices)]
+        try:
+            wait(doing)
+        except BaseException as stopped:  # noqa: BLE001  (raised below; a Ctrl-C lets each device finish its shape)
+            faults.append(stopped)
+    if faults:
+        raise faults[0]
+
+
+def _groups(shapes: Sequence[Shape]) -> Iterator[Sequence[Shape]]:
+    """Shapes whose binaries are built together: few at first, so that no device waits long."""
+    for first in (0, *range(FIRST, len(shapes), AHEAD)):
+        if some := shapes[first : FIRST if first == 0 else first + AHEAD]:
+            yield some
 
 
 def plans_of(grid: Grid, folder: Path) -> dict[Shape, list[dict[str, str]]]:
@@ -170,6 +234,14 @@ def plans_of(grid: Grid, folder: Path) -> dict[Shape, list[dict[str, str]]]:
 def product(shape: Shape, grid: Grid) -> Product:
     """Returns a shape's product."""
     return Product(m=shape[0], n=shape[1], k=shape[2], dtype=grid.dtype)
+
+
+def _planned(shape: Shape, plans: Sequence[dict[str, str]], grid: Grid) -> list[Point]:
+    return [
+        Point(product=replace(product(shape, grid), layout=row["layout"]), schedule=parse(row["plan"]))
+        for row in plans
+        if row["plan"]
+    ]
 
 
 def _points(shape: Shape, grid: Grid) -> list[Point]:

@@ -65,10 +65,12 @@ class Measuring:
     Args:
         module: the worker's module.
         deadline_s: a worker that takes longer for one product is killed.
+        visible: the host's devices that the worker sees, as CUDA_VISIBLE_DEVICES has them; empty leaves them alone.
     """
 
-    def __init__(self, module: str = WORKER, *, deadline_s: float = PRODUCT_S) -> None:
+    def __init__(self, module: str = WORKER, *, deadline_s: float = PRODUCT_S, visible: str = "") -> None:
         self._module, self._deadline_s = module, deadline_s
+        self._environment = {"CUDA_VISIBLE_DEVICES": visible} if visible else {}
         self._worker: Worker | None = None
         self._doing = ""
         self.device: dict[str, Any] = {}
@@ -89,7 +91,7 @@ class Measuring:
     def _open(self) -> Worker:
         if self._worker is None or not self._worker.alive:
             self.close()
-            self._worker = Worker(self._module)
+            self._worker = Worker(self._module, environment=self._environment)
             self.device = dict(self._worker.request("describe", deadline_s=START_S))
         return self._worker
 

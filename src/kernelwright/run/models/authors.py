@@ -175,7 +175,10 @@ class Staff:
         Args:
             verified: kernels of these authors that the judge let pass.
         """
+        spent = self.ledger.spending
+        if not (spent.calls or spent.reused) and not self.calls.stopped:
+            return ("no model was asked: the budget ended with the experts' kernels; give a longer --budget",)
         attempts = tuple(self.trajectories.attempts(problem=self._key))
         found = screening.precisions(attempts, self._store)
         opinions = [screening.precision_text(one) for one in found if one.rejected or one.suspected]
-        return (spending_text(self.ledger.spending, verified=verified), *opinions)
+        return (spending_text(spent, verified=verified), *opinions)

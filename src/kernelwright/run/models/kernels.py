@@ -6,6 +6,7 @@ Not here: what is in a reply (llm/answers.py), and whether a candidate is worth 
 from __future__ import annotations
 
 import functools
+import re
 import tempfile
 from pathlib import Path
 
@@ -20,7 +21,10 @@ from kernelwright.types import Candidate, Failure, Point, Problem, Space, Templa
 FILES = {"cpp": "kernel.cpp", "cuda": "kernel.cu", "triton": "kernel.py", "cutile": "kernel.py"}
 HEADERS = (simd_header(), gemm_header(), device_header())
 """What the experts' kernels include, and so whatever is written after their example."""
+FUNCTION = re.compile(r"^(?:template ?<[^\n]*>\s*)?KW_INLINE\s[^\n(]*?\b(\w+)\(", re.MULTILINE)
 MOST_CHARACTERS = 200_000
+SHOWN_CHARACTERS = 24_000
+"""Of one kernel in a prompt."""
 
 
 def candidate_of(
@@ -47,6 +51,22 @@ def candidate_of(
     if candidate.witnessed:
         raise UserError("the file is plain Python, which is not sealed", "write kernels with launch comments")
     return replace(candidate, author=author, parents=parents, point=point)
+
+
+def shown(candidate: Candidate) -> str:
+    """Returns a candidate's files as one text for a prompt, of the experts' headers only what can be called.
+
+    Such a header has ten thousand tokens, stands behind every kernel of the experts, and could not be edited anyway.
+    """
+    first, *others = candidate.sources
+    text = first.text
+    for source in others:
+        if source in HEADERS:
+            names = ", ".join(dict.fromkeys(FUNCTION.findall(source.text)))
+            text += f"\n// {source.path} can be included; functions in namespace kw: {names}\n"
+        else:
+            text += f"\n// ---- {source.path}\n{source.text}"
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "\n// (cut off here)\n"
 
 
 def template_of(problem: Problem, code: str, candidate: Candidate, *, language: str) -> Template | None:

@@ -80,7 +80,8 @@ class Ledger:
                 spent = f"${self._usd:.2f} spent, a call may cost ${usd:.2f}"
                 return f"the budget of ${self.budget.usd:.2f} is used up ({spent})"
             if left_tokens is not None and prompt_tokens + output_tokens > left_tokens:
-                return f"the budget of {self.budget.tokens:,} tokens is used up ({self._tokens:,} spent)"
+                needed = f"{self._tokens:,} spent, a call may need {prompt_tokens + output_tokens:,}"
+                return f"the budget of {self.budget.tokens:,} tokens is used up ({needed})"
             self._reserved_usd += usd
             self._reserved_tokens += prompt_tokens + output_tokens
             return ""

@@ -5,9 +5,11 @@ Not here: the prompts around it (llm/prompts).
 
 from __future__ import annotations
 
+from kernelwright import analysis
+from kernelwright.errors import UserError
 from kernelwright.languages import devices
 from kernelwright.search.speed import against_reference
-from kernelwright.types import Failure, Judgement, Problem, Record, Target
+from kernelwright.types import Candidate, Failure, Judgement, Problem, Record, Target
 
 DETAIL_CHARACTERS = 2500
 """Of a compiler's log: errors stand at its beginning."""
@@ -76,6 +78,20 @@ def profile(problem: Problem, record: Record) -> str:
             f"- {against.speedup:.2f} times the speed of {against.baseline} ({against.low:.2f} to {against.high:.2f})"
         )
     return "\n".join(lines)
+
+
+def compiled(problem: Problem, candidate: Candidate, target: Target) -> str:
+    """Returns what a device kernel's code is like: registers, spills, occupancy, bank conflicts, and what to try.
+
+    Empty for the CPU, and where a tool to read the code with is missing.
+    """
+    if all(step.launch is None for step in candidate.plan.steps):
+        return ""
+    try:
+        found = analysis.analyze_candidate(problem, candidate, architecture=target.architecture)
+    except UserError:
+        return ""
+    return "\n".join(("```", *analysis.lines(found), "```"))
 
 
 def baselines_of(record: Record) -> tuple[tuple[str, float], ...]:

@@ -16,8 +16,8 @@ from kernelwright.llm import answers
 from kernelwright.llm.prompts import Feedback, Prompt, Shown, edits_again, messages
 from kernelwright.run.models import screening
 from kernelwright.run.models.calls import Called, Calls
-from kernelwright.run.models.kernels import candidate_of, template_of
-from kernelwright.run.models.telling import found, hardware_sheet, profile
+from kernelwright.run.models.kernels import candidate_of, shown, template_of
+from kernelwright.run.models.telling import compiled, found, hardware_sheet, profile
 from kernelwright.search.authored import Brief, Draft
 from kernelwright.store import Run
 from kernelwright.store.trajectories import Trajectories
@@ -26,8 +26,6 @@ from kernelwright.types import Candidate, Problem, Target, Template, digest, rep
 MAX_TOKENS = 16_000
 """Of one answer: room for a long kernel after some thinking."""
 REVIEW_TOKENS = 4_000
-SHOWN_CHARACTERS = 24_000
-"""Of one kernel in a prompt."""
 
 
 @value
@@ -115,19 +113,20 @@ class Writer:
             feedback = Feedback(subject="your last answer", text=brief.note)
         if brief.kind == "repair" and brief.record is not None:
             feedback = Feedback(subject="this kernel", text=found(brief.record))
-        told = self._writing.profile and brief.kind == "improve" and brief.record is not None
+        told = ""
+        if self._writing.profile and brief.kind == "improve" and brief.record and brief.parent:
+            parts = profile(self._problem, brief.record), compiled(self._problem, brief.parent, self._target)
+            told = "\n\n".join(filter(None, parts))
         return Prompt(
             problem=self._problem,
             language=self._writing.language,
             hardware=self._hardware,
             baselines=self.baselines,
-            exemplars=tuple(
-                Shown(source=_source(e.candidate), speed=e.speed, intent=e.intent) for e in brief.exemplars
-            ),
-            parent=_source(brief.parent) if brief.parent else "",
+            exemplars=tuple(Shown(source=shown(e.candidate), speed=e.speed, intent=e.intent) for e in brief.exemplars),
+            parent=shown(brief.parent) if brief.parent else "",
             parent_speed=brief.parent_speed,
             feedback=feedback,
-            profile=profile(self._problem, brief.record) if told and brief.record else "",
+            profile=told,
             intent=brief.intent,
             tried=brief.tried,
         )
@@ -234,7 +233,7 @@ class Writer:
         assert work.candidate is not None
         prompt = Prompt(
             problem=self._problem, language=self._writing.language, hardware=self._hardware,
-            parent=_source(work.candidate), subject=screening.REVIEWS[subject],
+            parent=shown(work.candidate), subject=screening.REVIEWS[subject],
         )  # fmt: skip
         return Request(
             model=model, messages=messages("review", prompt), max_tokens=REVIEW_TOKENS, temperature=None, kind="review"
@@ -279,10 +278,3 @@ class Writer:
 
 def _rejected(opinions: Sequence[Opinion]) -> bool:
     return any(opinion.rejects for opinion in opinions)
-
-
-def _source(candidate: Candidate) -> str:
-    """Returns a candidate's files as one text."""
-    first, *others = candidate.sources
-    text = first.text + "".join(f"\n// ---- {source.path}\n{source.text}" for source in others)
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "\n// (cut off here)\n"

@@ -11,8 +11,13 @@ constexpr int LINES = KN ? COLUMNS / 8 : 0;                          // threads 
 constexpr int SHARERS = KN ? THREADS / (LINES > 0 ? LINES : 1) : WARPS_K;  // parts of k in a block
 constexpr int TILE_N = KN ? COLUMNS : WARPS / WARPS_K * COLUMNS;
 
-// Eight elements from `from`, of which `count` exist; the others are zero.
-template <int STEP, bool ONCE>
+// Where rows do not begin at multiples of 16 bytes, neighbouring threads take neighbouring elements instead of eight each.
+constexpr int FAR_K = STEP_A == 8 && STEP_B == 8 ? 1 : 32;  // from one element of a lane to its next, where b is n x k
+constexpr int FAR_N = STEP_B == 8 ? 1 : LINES;              // the same of a thread along n, where b is k x n
+constexpr int FIRST_K = FAR_K == 1 ? 8 : 1, FIRST_N = FAR_N == 1 ? 8 : 1;
+
+// Eight elements from `from`, FAR apart, of which those exist whose distance is below `count`; the others are zero.
+template <int STEP, bool ONCE, int FAR = 1>
 KW_DEVICE void load8(float (&to)[8], const Element* from, int count) {
   if constexpr (STEP == 8) {
     uint4 got = make_uint4(0, 0, 0, 0);
@@ -21,7 +26,7 @@ KW_DEVICE void load8(float (&to)[8], const Element* from, int count) {
     to[0] = a.x, to[1] = a.y, to[2] = b.x, to[3] = b.y, to[4] = c.x, to[5] = c.y, to[6] = d.x, to[7] = d.y;
   } else {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) to[i] = i < count ? float(from[i]) : 0.f;
+    for (int i = 0; i < 8; ++i) to[i] = i * FAR < count ? float(from[i * FAR]) : 0.f;
   }
 }
 
@@ -38,7 +43,7 @@ KW_DEVICE void dot_product(const Element* a, const Element* b, const Sizes& s, c
 
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   if constexpr (KN) {
-    const int line = int(threadIdx.x) % LINES, share = int(threadIdx.x) / LINES, n = n0 + line * 8;
+    const int line = int(threadIdx.x) % LINES, share = int(threadIdx.x) / LINES, n = n0 + line * FIRST_N;
     float sums[ROWS][8];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
@@ -48,7 +53,7 @@ KW_DEVICE void dot_product(const Element* a, const Element* b, const Sizes& s, c
       float right[8][8];
 #pragma unroll
       for (int i = 0; i < 8; ++i)
-        load8<STEP_B, true>(right[i], b_here + size_t(k + i) * s.n + n, k + i < s.k ? s.n - n : 0);
+        load8<STEP_B, true, FAR_N>(right[i], b_here + size_t(k + i) * s.n + n, k + i < s.k ? s.n - n : 0);
 #pragma unroll
       for (int r = 0; r < ROWS; ++r) {
         float left[8];
@@ -62,7 +67,7 @@ KW_DEVICE void dot_product(const Element* a, const Element* b, const Sizes& s, c
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
 #pragma unroll
-      for (int i = 0; i < 8; ++i) slabs[(share * ROWS + r) * (TILE_N + PAD) + line * 8 + i] = sums[r][i];
+      for (int i = 0; i < 8; ++i) slabs[(share * ROWS + r) * (TILE_N + PAD) + line * FIRST_N + i * FAR_N] = sums[r][i];
   } else {
     const int warp_k = warp % WARPS_K, column = warp / WARPS_K * COLUMNS;
     float sums[ROWS][COLUMNS];
@@ -71,17 +76,17 @@ KW_DEVICE void dot_product(const Element* a, const Element* b, const Sizes& s, c
 #pragma unroll
       for (int c = 0; c < COLUMNS; ++c) sums[r][c] = 0.f;
 #pragma unroll 2
-    for (int k = (rank * WARPS_K + warp_k) * 256 + lane * 8; k < s.k; k += SPLITS * WARPS_K * 256) {
+    for (int k = (rank * WARPS_K + warp_k) * 256 + lane * FIRST_K; k < s.k; k += SPLITS * WARPS_K * 256) {
       float right[COLUMNS][8];
 #pragma unroll
       for (int c = 0; c < COLUMNS; ++c) {
         const int n = n0 + column + c;
-        load8<STEP_B, true>(right[c], b_here + size_t(n) * s.k + k, n < s.n ? s.k - k : 0);
+        load8<STEP_B, true, FAR_K>(right[c], b_here + size_t(n) * s.k + k, n < s.n ? s.k - k : 0);
       }
 #pragma unroll
       for (int r = 0; r < ROWS; ++r) {
         float left[8];
-        load8<STEP_A, false>(left, a_here + size_t(m0 + r) * s.k + k, m0 + r < s.m ? s.k - k : 0);
+        load8<STEP_A, false, FAR_K>(left, a_here + size_t(m0 + r) * s.k + k, m0 + r < s.m ? s.k - k : 0);
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c)
 #pragma unroll

@@ -31,6 +31,7 @@ from kernelwright.judge.device.products.measure import (
     interleaved,
     lt_contenders,
     screened,
+    time_us,
     torch_contender,
     unload,
 )
@@ -40,6 +41,8 @@ from kernelwright.process import Emit, serve
 TUNING = ("torch", "cublaslt")
 """Beside what schedules are measured while they are chosen."""
 BASELINES = ("torch", "cublas", "cublaslt", "exhaustive", "compiled")
+SLOW = 1.2
+"""Schedules so much slower than the quickest in two replays take no part in the rounds; that is their time."""
 SWEPT, SWEEP_S = 1500, 0.4
 """Configurations of cuBLASLt for each layout, and seconds after which no further one is tried."""
 
@@ -99,6 +102,7 @@ def measure(
             contender = Contender(f"{layout} {spelled}", _issue_of(bench, ours))
             capture(bench, contender)
             contenders.append(contender)
+            row["least_us"] = min(time_us(bench, contender) for _ in range(2))
         except DeviceFault as fault:
             if fault.fatal:
                 raise KernelwrightError(f"fatal: {fault.failure.kind}: {fault.failure.message}") from None
@@ -106,18 +110,28 @@ def measure(
         except KernelwrightError as error:
             row["failed"] = str(error)
     emit(("doing", "timing"))
-    times = interleaved(bench, contenders, rounds)
-    medians = {name: statistics.median(samples) for name, samples in times.items()}
-    for row in found:
-        name = f"{row['layout']} {row['schedule']}"
-        if name in medians:
-            row |= {"us": medians[name], "least_us": min(times[name])}
+    medians = _timed(bench, contenders, found, rounds)
     for ours in kept:
         unload(ours)
     return {
         "points": tuple(found), "baselines": {c.name: medians[c.name] for c in beside}, "torch_error": allowed,
         "algorithms": {c.name: c.text for c in beside if c.text}, "slots": len(bench.slots),
     }  # fmt: skip
+
+
+def _timed(bench: Bench, contenders: list[Contender], found: list[dict[str, Any]], rounds: int) -> dict[str, float]:
+    """Times those that are not far behind in turns, puts times into the schedules' rows, and returns all medians."""
+    least = min((row["least_us"] for row in found if "least_us" in row), default=0.0)
+    slow = {f"{row['layout']} {row['schedule']}" for row in found if row.get("least_us", 0.0) > SLOW * least}
+    times = interleaved(bench, [one for one in contenders if one.name not in slow], rounds)
+    medians = {name: statistics.median(samples) for name, samples in times.items()}
+    for row in found:
+        name = f"{row['layout']} {row['schedule']}"
+        if name in slow:
+            row["us"] = row["least_us"]
+        elif name in medians:
+            row |= {"us": medians[name], "least_us": min(times[name])}
+    return medians
 
 
 def _baselines(emit: Emit, bench: Bench, wanted: Sequence[str], foreign: str) -> list[Contender]:

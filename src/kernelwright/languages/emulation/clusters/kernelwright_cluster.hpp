@@ -26,6 +26,7 @@
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 
 struct CUtensorMap {
   unsigned char* base;
@@ -52,6 +53,7 @@ struct Block {
   std::map<uint32_t, Barrier> barriers;
   int arrived[16];
   uint32_t turn[16];
+  int alive;  // threads
 };
 struct Action {
   std::function<void()> run;
@@ -85,6 +87,7 @@ static std::deque<Action> actions;
 static std::vector<Action*> landing;  // loads under way
 static int now_running, block_threads, cluster_blocks, met;
 static uint32_t cluster_turn, shared_bytes, random_word;
+static bool last_first;
 static uint3 cluster_first;
 static void* scheduler_stack;
 static std::string failure;
@@ -222,14 +225,15 @@ inline void load(uint32_t to, const CUtensorMap* map, uint32_t full, int x, int 
 }
 
 // ---- meeting
-inline void meet(int number, int count) {
+inline void announce(int number, int count) {
   if (count % 32) fail("a barrier for part of a warp");
   Block& block = blocks[my_block()];
+  if (++block.arrived[number] == count) block.arrived[number] = 0, ++block.turn[number];
+}
+inline void meet(int number, int count) {
+  Block& block = blocks[my_block()];
   const uint32_t turn = block.turn[number];
-  if (++block.arrived[number] == count) {
-    block.arrived[number] = 0, ++block.turn[number];
-    return;
-  }
+  announce(number, count);
   wait_until([&block, number, turn] { return block.turn[number] != turn; });
 }
 inline Warp& my_warp() { return warps[my_block() * (block_threads / 32) + now_running % block_threads / 32]; }
@@ -265,6 +269,7 @@ inline void place(int thread) {
 inline void start() {
   kernel_body();
   me().done = true;
+  --blocks[my_block()].alive;
   to_scheduler();
   std::abort();
 }
@@ -277,6 +282,7 @@ inline void prepare_cluster() {
   actions.clear(), landing.clear();
   met = 0;
   for (Block& block : blocks) {
+    block.alive = block_threads;
     block.memory.assign(shared_bytes + 1024 + 2 * kGuard, 0xff);
     const uintptr_t first = reinterpret_cast<uintptr_t>(block.memory.data()) + kGuard;
     block.shared = reinterpret_cast<unsigned char*>((first + 1023) / 1024 * 1024);
@@ -303,8 +309,10 @@ inline void run_cluster() {
   prepare_cluster();
   const int all = int(threads.size());
   std::vector<int> order(all);
-  for (int i = 0; i < all; ++i) order[i] = i;
-  for (;;) {
+  for (int i = 0; i < all; ++i) order[i] = last_first ? all - 1 - i : i;  // nobody may count on who begins
+  // At random, one warpgroup is slow: it goes on when nobody else can, so that the others run as far ahead as they may.
+  const int slow = copy_mode == kRandom ? int(random_number() % uint32_t(all / 128 + 1)) : -1;
+  for (bool held = true;;) {
     bool moved = false;
     int alive = 0;
     for (int i = all - 1; i > 0 && random_word % 3; --i) std::swap(order[i], order[random_number() % uint32_t(i + 1)]);
@@ -312,6 +320,7 @@ inline void run_cluster() {
       Thread& thread = threads[i];
       if (thread.done) continue;
       ++alive;
+      if (held && i / 128 == slow) continue;
       if (thread.ready && !thread.ready(thread.argument)) continue;
       place(i);
       kernelwright_emulation::kwe_switch(&scheduler_stack, thread.stack);
@@ -320,6 +329,11 @@ inline void run_cluster() {
       if (copy_mode == kRandom && random_number() % 16 == 0) land_one();
     }
     if (!alive) break;
+    if (!moved && held && slow >= 0) {
+      held = false;
+      continue;
+    }
+    held = true;
     if (!moved && !land_one()) {
       place(order[0]);
       failure = "stuck: every thread waits (block " + std::to_string(blockIdx.x) + ")";
@@ -345,6 +359,7 @@ inline std::string launch(dim3 grid, unsigned block, unsigned cluster, unsigned 
   gridDim = grid, blockDim = dim3(block);
   block_threads = int(block), cluster_blocks = int(cluster), shared_bytes = shared;
   random_word = 0x9e3779b9u * (seed + 1) | 1;
+  last_first = seed % 2;
   copy_mode = Mode(seed % 3), product_mode = seed % 3 == 0 ? kLate : seed % 3 == 1 ? kEarly : kRandom;
   if (grid.x % cluster) return "a grid that its cluster does not divide";
   const unsigned across = grid.x / cluster, clusters = across * grid.y * grid.z;

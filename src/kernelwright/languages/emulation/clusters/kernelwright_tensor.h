@@ -26,6 +26,7 @@ inline void barrier_init(uint32_t at, uint32_t count) {
 inline void barrier_init_fence() {}
 inline void barrier_arrive_at(uint32_t at, uint32_t rank) {
   kc::Barrier& b = kc::barrier(int(rank), at);
+  if (!kc::blocks[rank].alive) kc::fail("an arrival at a block that has ended");
   --b.pending;
   kc::settle(b);
 }
@@ -40,6 +41,7 @@ inline void barrier_wait(uint32_t at, uint32_t parity) {
   kc::wait_until([&b, parity] { return b.phase != parity; });
 }
 inline void meet(int number, int count) { kc::meet(number, count); }
+inline void announce(int number, int count) { kc::announce(number, count); }
 
 inline void prefetch_map(const CUtensorMap*) {}
 inline void load_box(uint32_t to, const CUtensorMap* map, uint32_t barrier, int x, int y, int z) {
@@ -176,6 +178,25 @@ inline void ldmatrix4(uint32_t (&to)[4], uint32_t from) { ldmatrix(to, from, fal
 inline void ldmatrix4_transposed(uint32_t (&to)[4], uint32_t from) { ldmatrix(to, from, true); }
 inline void ldmatrix2(uint32_t (&to)[2], uint32_t from) { ldmatrix(to, from, false); }
 inline void ldmatrix2_transposed(uint32_t (&to)[2], uint32_t from) { ldmatrix(to, from, true); }
+
+template <bool TRANSPOSED, int COUNT>
+inline void store_matrices(uint32_t to, const uint32_t (&x)[COUNT]) {
+  const int lane = kc::my_lane();
+  if (lane < 8 * COUNT && to % 16) kc::fail("stmatrix to an address that is not aligned to 16 bytes");
+  kc::exchange(to, [&](auto address) {
+    for (int i = 0; i < COUNT; ++i)
+      for (int e = 0; e < 2; ++e) {
+        const int row = lane / 4, column = lane % 4 * 2 + e;
+        const uint32_t place = TRANSPOSED ? address(8 * i + column) + row * 2 : address(8 * i + row) + column * 2;
+        const uint16_t bits = uint16_t(x[i] >> 16 * e);
+        std::memcpy(kc::at(kc::my_block(), place, 2), &bits, 2);
+      }
+  });
+}
+template <bool TRANSPOSED>
+inline void store_matrices4(uint32_t to, const uint32_t (&x)[4]) { store_matrices<TRANSPOSED>(to, x); }
+template <bool TRANSPOSED>
+inline void store_matrices2(uint32_t to, uint32_t x, uint32_t y) { store_matrices<TRANSPOSED, 2>(to, {x, y}); }
 
 struct Fragments {
   uint32_t a[4], b[2];
