@@ -1,21 +1,26 @@
-"""Trains an author in calls of at most ten minutes, and compares it with search at equal numbers of judgements.
+"""Takes a code model through the three stages in calls of at most ten minutes, and says what each of them bought.
 
-    python benchmarks/training.py convert --gguf FILE --out DIR            a code model from a GGUF file, once
-    python benchmarks/training.py train --work DIR [--model DIR] --budget 9m   again and again, until it says `done`
-    python benchmarks/training.py compare --work DIR --budget 9m               the same
-    python benchmarks/training.py page --work DIR                          docs/results/training.md and its curves
+    python benchmarks/training.py pack FILE... --out DIR       files in parts that can be carried one at a time
+    python benchmarks/training.py unpack DIR --out DIR         the files again, each held against its digest
+    python benchmarks/training.py convert FILE.gguf --out DIR  a model as transformers reads it, once
+    python benchmarks/training.py run --device cuda --model DIR --work DIR --out DIR --seconds 520 [--resume]
+                                                               again and again with --resume, until it says `done`
+    python benchmarks/training.py cost --out DIR               what a step of larger models would take, from these times
+    python benchmarks/training.py page --out DIR               docs/results/training-gpu.md from what `run` left there
 
-`train` goes through corpus, sft, select and three kinds of contrast, and stops at any step when the budget is used up.
-Without --model it trains the small author of schedules from nothing. Nothing here is typed in by hand: the page is made
-of what lies in --work.
+`run` makes a corpus, then sft, select and contrast; before the first and after each, the model answers held-out
+problems sixteen times each. Each part has its share of --total seconds and ends when that is used up; what a call does
+not finish the next goes on with. Without a --model yet it makes the corpus only. --out gets results.json, results.md
+and curves.svg. What small budgets allow is little: the page says how many steps each stage had. Not here: the small
+author of schedules and the comparison with search (training_small.py).
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import json
-import random
 import statistics
 import subprocess
 import sys
@@ -23,34 +28,75 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kernelwright import api
-from kernelwright.commands.corpus import court_of
 from kernelwright.report.plot import Curve, curves
-from kernelwright.run.ablating import driven
-from kernelwright.run.session import Session
-from kernelwright.search import Chain, Strategy
-from kernelwright.search.evolve import Evolve
-from kernelwright.search.random_search import RandomSearch
-from kernelwright.search.tune import Tune
-from kernelwright.store import Store
-from kernelwright.training import exercises
-from kernelwright.training.choosing import Chosen
-from kernelwright.types import digest
+from kernelwright.training.families import FUNCTIONS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "results" / "training.md"
-KINDS = {"vanilla": "none", "contrast-random": "random", "contrast-buckets": "buckets"}
-"""What is compared: contrast stages by how they draw exemplars."""
-STRATEGIES = ("random", "tune", "evolve", "select", *KINDS)
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "results" / "training-gpu.md"
+PART_BYTES = 50_000_000
+LONG = frozenset((
+    "entropy", "log_cosh", "standardise", "softmax_bias", "log_softmax_row", "softmax_scale", "norm_silu",
+    "row_variance", "row_range", "mish_like", "column_mean_scale", "hinge", "centre_columns", "rms_gate",
+))  # fmt: skip
+"""Families whose kernels are longer than a small model can keep in mind."""
+FAMILIES = tuple(name for name, *_ in FUNCTIONS if name not in LONG)
+BASE = "as it came"
+PARTS = {
+    "corpus": 0.26, f"held-out {BASE}": 0.06, "sft": 0.10, "held-out sft": 0.06, "select": 0.15,
+    "held-out select": 0.06, "contrast": 0.25, "held-out contrast": 0.06,
+}  # fmt: skip
+"""Shares of --total."""
+STAGES = {
+    "sft": ["--rate", "2e-4", "--lessons", "24"],
+    "select": ["--rate", "5e-5", "--problems", "8", "--group", "8"],
+    "contrast": ["--rate", "2e-5", "--problems", "8", "--group", "8", "--entropy", "0.003"],
+}
+UNBUILT = ("none", "failed: emit", "failed: plan", "failed: build")
 STYLE = "<style>text{font:12px sans-serif;fill:#555}.grid{stroke:#ddd}.one{stroke:#999}</style>"
+BARS = " .:-=+*#%@"
 
 
-def seconds(text: str) -> float:
-    return float(text[:-1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[text[-1]]
+# ----------------------------------------------------------------------------- weights
 
 
-def kernelwright(*arguments: str) -> None:
-    print("$ kernelwright", *arguments, flush=True)
-    subprocess.run([sys.executable, "-m", "kernelwright", *arguments], check=True)
+def sha256(path: Path) -> str:
+    """Returns a file's digest."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def pack(files: list[Path], out: Path) -> None:
+    """Cuts files into parts of at most PART_BYTES, with a list of what belongs together."""
+    out.mkdir(parents=True, exist_ok=True)
+    listed = []
+    for file in files:
+        parts: list[str] = []
+        with file.open("rb") as source:
+            while data := source.read(PART_BYTES):
+                part = out / f"{file.name}.part{len(parts)}"
+                part.write_bytes(data)
+                parts.append(part.name)
+        listed.append({"name": file.name, "bytes": file.stat().st_size, "sha256": sha256(file), "parts": parts})
+    (out / "parts.json").write_text(json.dumps(listed, indent=1) + "\n")
+    print(json.dumps(listed, indent=1))
+
+
+def unpack(folder: Path, out: Path) -> None:
+    """Puts files together again.
+
+    Raises:
+        SystemExit: a part is missing, or what came out is not what went in.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for told in json.loads((folder / "parts.json").read_text()):
+        if missing := [name for name in told["parts"] if not (folder / name).is_file()]:
+            sys.exit(f"{folder} lacks {', '.join(missing)}")
+        whole = out / told["name"]
+        with whole.open("wb") as file:
+            for name in told["parts"]:
+                file.write((folder / name).read_bytes())
+        if sha256(whole) != told["sha256"]:
+            sys.exit(f"{whole} is not what was packed")
+        print(whole)
 
 
 def convert(gguf: Path, out: Path) -> None:
@@ -74,203 +120,243 @@ def convert(gguf: Path, out: Path) -> None:
     tokenizer.save_pretrained(str(out))
 
 
-def train(work: Path, model: str, device: str, budget_s: float, steps: dict[str, int]) -> bool:
-    """Goes on with the first stage that is not done; returns whether all are."""
-    began = time.monotonic()
+# --------------------------------------------------------------------------------- run
 
-    def left() -> float:
-        return budget_s - (time.monotonic() - began)
 
-    corpus = work / "corpus"
-    about = corpus / "corpus.json"
-    if not (about.is_file() and json.loads(about.read_text())["finished"]):
-        kernelwright(
-            "corpus", "build", "--out", str(corpus), "--device", device, "--budget", f"{max(1.0, left()):.0f}s"
-        )
-        if not json.loads(about.read_text())["finished"]:
-            return False
-    stages: list[tuple[str, str, str, list[str]]] = [
-        ("sft", "sft", model, []),
-        ("select", "select", str(work / "sft"), []),
-    ]
-    stages += [(name, "contrast", str(work / "select"), ["--exemplars", how]) for name, how in KINDS.items()]
-    for name, stage, parent, more in stages:
-        out = work / name
-        done = len((out / "steps.jsonl").read_text().splitlines()) if (out / "steps.jsonl").is_file() else 0
-        if done >= steps[stage]:
-            continue
-        if left() < 5:
-            return False
-        resume = ["--resume"] if out.is_dir() else []
-        kernelwright(
-            "train", stage, "--model", parent, "--data", str(corpus), "--device", device, "--out", str(out),
-            "--steps", str(steps[stage]), "--budget", f"{left():.0f}s", "--save-every", "5", *more, *resume,
+class Run:
+    """The parts of a run, and how much of its time each has had."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given, self.work = given, given.work
+        self._began = time.monotonic()
+        self._path = self.work / "parts.json"
+        self.work.mkdir(parents=True, exist_ok=True)
+        if self._path.is_file() and not given.resume:
+            sys.exit(f"{self.work} holds a run already: add --resume, or name another --work")
+        self.spent: dict[str, Any] = json.loads(self._path.read_text()) if self._path.is_file() else {}
+
+    def left(self) -> float:
+        """Returns the seconds that this call still has."""
+        return float(self.given.seconds) - (time.monotonic() - self._began)
+
+    def go_on(self) -> bool:
+        """Works until the call's time is used up; returns whether everything is done."""
+        for name, share in PARTS.items():
+            had = self.spent.setdefault(name, {"seconds": 0.0, "done": False})
+            if had["done"]:
+                continue
+            if name != "corpus" and not self.given.model.is_dir():
+                print(f"{self.given.model} holds no model yet")
+                return False
+            own = share * self.given.total - had["seconds"]
+            may = min(own, self.left())
+            # Models and judges take a while to start: less than this is not worth a beginning.
+            if self.left() < min(self.given.least, own):
+                return False
+            started = time.monotonic()
+            complete = self._part(name, max(may, 1.0))
+            had["seconds"] += time.monotonic() - started
+            had["done"] = complete or had["seconds"] >= share * self.given.total - self.given.least / 2
+            self._path.write_text(json.dumps(self.spent, indent=1))
+            write(self.work, self.given.out, self.given.device)
+        return all(had["done"] is True for had in self.spent.values())
+
+    def _part(self, name: str, seconds: float) -> bool:
+        device, data = ["--device", self.given.device], ["--data", str(self.work / "corpus")]
+        if name == "corpus":
+            chosen = [part for family in self.given.families for part in ("--family", family)]
+            command(
+                "corpus", "build", "--out", data[1], *device, "--variants", "1", "--each", str(self.given.each),
+                "--bugs", "1", "--budget", f"{seconds:.0f}s", *chosen,
+            )  # fmt: skip
+            return bool(json.loads((self.work / "corpus" / "corpus.json").read_text())["finished"])
+        tokens = ["--tokens", str(self.given.tokens)]
+        if name.startswith("held-out "):
+            stage = name.removeprefix("held-out ")
+            model = self.given.model if stage == BASE else self.work / stage
+            told = command("train", "evaluate", "--model", str(model), *data, *device, *tokens, "--count",
+                           str(self.given.count), "--json")  # fmt: skip
+            (self.work / f"{name}.json".replace(" ", "-")).write_text(told)
+            return True
+        order = [str(self.given.model), *(str(self.work / stage) for stage in STAGES)]
+        out = self.work / name
+        more = ["--resume"] if (out / "steps.jsonl").is_file() else []
+        command(
+            "train", name, "--model", order[list(STAGES).index(name)], *data, *device, *tokens, "--out", str(out),
+            "--steps", str(self.given.steps), "--budget", f"{seconds:.0f}s", "--save-every", "10", *STAGES[name],
+            *self.given.stage_options, *more,
         )  # fmt: skip
-        if len((out / "steps.jsonl").read_text().splitlines()) < steps[stage]:
-            return False
-    return True
+        return bool(len(lines_of(out)) >= self.given.steps)
 
 
-def made(name: str, work: Path, one: exercises.Exercise, captured: Any, target: Any, seed: int, limit: int) -> Strategy:
-    """Returns the strategy that a name stands for, with `limit` proposals."""
-    templates = one.templates
-    if name == "random":
-        return RandomSearch(templates, seed=seed, limit=limit)
-    if name == "tune":
-        return Tune(templates, seed=seed, limit=limit)
-    if name == "evolve":
-        first = Tune(templates, seed=seed, limit=max(1, limit // 2))
-        return Chain(first, lambda told: Evolve(templates, seed=seed, told=told, patience=limit), name=name)
-    exemplars: Any = KINDS.get(name, "none")
-    folder = work / name / "model"
-    return Chosen(folder, captured, target, templates, seed=seed, limit=limit, exemplars=exemplars)
+def command(*arguments: str) -> str:
+    """Runs kernelwright, shows what it says, and returns its output."""
+    print("$ kernelwright", *arguments, flush=True)
+    found = subprocess.run(
+        [sys.executable, "-m", "kernelwright", *arguments], check=True, stdout=subprocess.PIPE, text=True
+    )
+    print(found.stdout if len(found.stdout) < 2000 else "", flush=True)
+    return found.stdout
 
 
-def compare(work: Path, device: str, budget_s: float, limit: int, seeds: int) -> bool:
-    """Goes on with the comparison on held-out problems; returns whether it is complete."""
-    began, corpus, path = time.monotonic(), work / "corpus", work / "trials.jsonl"
-    done = {tuple(json.loads(line)["trial"]) for line in path.read_text().splitlines()} if path.is_file() else set()
-    with Store(corpus / api.STORE) as store, court_of(device, store) as court:
-        captures = {digest(c.problem): c for c in store.values("Capture")}
-        some = {e.family: e for e in exercises.live(corpus, store, court, "held-out")}  # one variant of each family
-        for family, one in some.items():
-            assert one.problem is not None
-            session = Session(one.problem, court.target, store=store, policies=(court.screen, court.thorough))
-            for seed in range(seeds):
-                for name in STRATEGIES:
-                    if (family, name, seed) in done:
-                        continue
-                    if time.monotonic() - began >= budget_s:
-                        return False
-                    strategy = made(name, work, one, captures[one.key], court.target, seed, limit)
-                    curve = list(
-                        driven(strategy, session, court.turned_to(one.problem), court.screen, court.thorough, limit)
-                    )
-                    with path.open("a") as file:
-                        file.write(json.dumps({"trial": (family, name, seed), "curve": curve}) + "\n")
-    return True
+def lines_of(stage: Path) -> list[dict[str, Any]]:
+    """Returns the lines of a stage's steps."""
+    path = stage / "steps.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
-def evaluate(work: Path, device: str, budget_s: float) -> bool:
-    """Has each stage's model answer the held-out problems, sixteen times each; returns whether all have."""
-    began = time.monotonic()
-    for name in ("sft", "select", *KINDS):
-        path = work / name / "held-out.json"
-        if path.is_file() or not (work / name / "model").exists():
-            continue
-        if time.monotonic() - began >= budget_s:
-            return False
-        command = [
-            sys.executable, "-m", "kernelwright", "train", "evaluate", "--model", str(work / name), "--data",
-            str(work / "corpus"), "--device", device, "--json",
-        ]  # fmt: skip
-        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        path.write_text(found)
-    return True
+# ----------------------------------------------------------------------------- results
 
 
-def stages_table(work: Path) -> list[str]:
-    """Returns, for each stage, what its answers to held-out problems were worth."""
-    out = [
-        "## Answers to held-out problems, sixteen each", "",
-        "| stage | a kernel in it | verified | mean reward over the best known | best of 16, geometric mean speedup |",
-        "|---|---|---|---|---|",
+def write(work: Path, out: Path, device: str) -> None:
+    """Writes what is there so far, and shows it."""
+    out.mkdir(parents=True, exist_ok=True)
+    held = {stage: work / f"held-out-{stage}.json".replace(" ", "-") for stage in (BASE, *STAGES)}
+    corpus = work / "corpus" / "corpus.json"
+    found = {
+        "device": device, "seconds": json.loads((work / "parts.json").read_text()),
+        "corpus": json.loads(corpus.read_text()) if corpus.is_file() else {},
+        "steps": {stage: lines_of(work / stage) for stage in STAGES},
+        "held-out": {stage: json.loads(path.read_text()) for stage, path in held.items() if path.is_file()},
+    }  # fmt: skip
+    (out / "results.json").write_text(json.dumps(found, indent=1) + "\n")
+    text = "\n".join(told(found))
+    (out / "results.md").write_text(text + "\n")
+    drawn = tuple(
+        Curve(label=stage, numbers=tuple(line["reward"] for line in found["steps"][stage] if "reward" in line))
+        for stage in ("select", "contrast")
+    )
+    if any(curve.numbers for curve in drawn):
+        svg = curves(tuple(c for c in drawn if c.numbers), title="Mean reward of each step")
+        (out / "curves.svg").write_text(svg.replace(">\n", f">\n{STYLE}\n", 1))
+    print(text, flush=True)
+
+
+def told(found: dict[str, Any]) -> list[str]:
+    """Returns the results as Markdown."""
+    rows, families = found["corpus"].get("rows", {}), found["corpus"].get("families", {})
+    out = [f"Corpus: {rows} rows of {families} families, judged on {found['device']}.", ""]
+    out += [
+        "| stage | steps | seconds | of which sampling, judging | first and last | curve |",
+        "|---|---|---|---|---|---|",
+    ]
+    for stage, steps in found["steps"].items():
+        if steps:
+            key = "loss" if stage == "sft" else "reward"
+            numbers = [line.get(key, 0.0) for line in steps]
+            parts = [sum(line.get(f"{what}_seconds", 0.0) for line in steps) for what in ("sampling", "judging")]
+            whole = sum(line["seconds"] for line in steps)
+            out.append(
+                f"| {stage} | {len(steps)} | {whole:.0f} | {parts[0]:.0f}, {parts[1]:.0f} | {key} "
+                f"{numbers[0]:.3f}, {numbers[-1]:.3f} "
+                f"| `{bars(numbers)}` |"
+            )
+    out += [
+        "", "| held-out answers of | answers | compile | verified | mean reward | problems with a verified kernel | "
+        "best of each, geometric mean against eager |", "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
-    for name in ("sft", "select", *KINDS):
-        path = work / name / "held-out.json"
-        if not path.is_file():
-            continue
-        found = json.loads(path.read_text())
-        some = found["problems"]
+    for stage, told_of in found["held-out"].items():
+        some = told_of["problems"]
         kinds = [dict(one["kinds"]) for one in some]
-        total = sum(one["answers"] for one in some)
-        built = total - sum(kind.get("none", 0) + kind.get("failed", 0) for kind in kinds)
+        total = max(1, sum(one["answers"] for one in some))
+        built = total - sum(kind.get(name, 0) for kind in kinds for name in UNBUILT)
         fast = [one["speedup"] for one in some if one["speedup"] > 0]
+        reward = statistics.fmean(one["reward"] for one in some) if some else 0.0
         out.append(
-            f"| {name} | {built / total:.0%} | {sum(k.get('verified', 0) for k in kinds) / total:.0%} | "
-            f"{found['of_optimum']:.3f} | {statistics.geometric_mean(fast) if fast else 0:.2f}x of {len(fast)} |"
+            f"| {stage} | {total} | {built / total:.0%} | {sum(k.get('verified', 0) for k in kinds) / total:.0%} | "
+            f"{reward:.3f} | {len(fast)} of {len(some)} | "
+            f"{f'{statistics.geometric_mean(fast):.2f}x' if fast else 'none'} |"
         )
     return out
 
 
-def interval(values: list[float], rng: random.Random) -> tuple[float, float]:
-    """Returns the 95 % bootstrap interval of a mean."""
-    means = sorted(statistics.fmean(rng.choices(values, k=len(values))) for _ in range(2000))
-    return means[50], means[1949]
+def bars(numbers: list[float]) -> str:
+    """Returns numbers as a line of characters, at most sixty."""
+    width = -(-len(numbers) // 60)
+    means = [statistics.fmean(numbers[place : place + width]) for place in range(0, len(numbers), width)]
+    low, high = min(means), max(means)
+    return "".join(BARS[int((m - low) / (high - low or 1) * (len(BARS) - 1))] for m in means)
 
 
-def page(work: Path) -> str:
-    """Returns the page, and writes its curves beside it."""
-    lines = {name: work / name / "steps.jsonl" for name in ("select", *KINDS)}
-    steps = {n: [json.loads(line) for line in p.read_text().splitlines()] for n, p in lines.items() if p.is_file()}
-    drawn = tuple(Curve(label=n, numbers=tuple(s["reward"] for s in some)) for n, some in steps.items())
-    svg = curves(drawn, title="Mean reward of each step")
-    PAGE.with_suffix(".svg").write_text(svg.replace(">\n", f">\n{STYLE}\n", 1))
-    about = json.loads((work / "corpus" / "corpus.json").read_text())
-    trials = [json.loads(line) for line in (work / "trials.jsonl").read_text().splitlines()]
-    best = {
-        family: max(t["curve"][-1] for t in trials if t["trial"][0] == family)
-        for family, *_ in (t["trial"] for t in trials)
-    }
-    rng = random.Random(0)
-    out = [
-        "# Training: what it buys", "", "Made by `python benchmarks/training.py page`; see the head of that file.", "",
-        f"Corpus: {about['rows']} rows of {about['families']} families.", "", "![mean reward](training.svg)", "",
-        *stages_table(work), "",
-        "## At equal numbers of judgements, on held-out families", "",
-        "Best measured speed as a share of the best that any trial found; mean over families and seeds, 95 % interval.",
-        "", "| strategy | trials | share of the best | after a third of the judgements |", "|---|---|---|---|",
-    ]  # fmt: skip
-    for name in STRATEGIES:
-        own = [t for t in trials if t["trial"][1] == name and t["curve"]]
-        if own:
-            ends = [t["curve"][-1] / max(best[t["trial"][0]], 1e-9) for t in own]
-            early = [t["curve"][len(t["curve"]) // 3] / max(best[t["trial"][0]], 1e-9) for t in own]
-            low, high = interval(ends, rng)
-            out.append(
-                f"| {name} | {len(own)} | {statistics.fmean(ends):.3f} ({low:.3f} to {high:.3f}) | "
-                f"{statistics.fmean(early):.3f} |"
-            )
-    return "\n".join([*out, "", *card(about)]) + "\n"
+def cost(found: dict[str, Any], *, billions: float, prompts: int, answers: int, gpus: int, judges: int) -> list[str]:
+    """Returns what a step of a larger model would take, from this run's times and a model's size.
 
-
-def card(about: dict[str, Any]) -> list[str]:
-    """Returns the model card."""
+    Judging is as measured: it grows with the answers and shrinks with the GPUs that judge. The rest is reckoned:
+    learning at 35 % of 800 TFLOP/s with 6 operations a parameter and token; writing 64 answers a GPU together, each
+    token reading two bytes a parameter at half of 4.8 TB/s.
+    """
+    steps = [line for stage in ("select", "contrast") for line in found["steps"][stage]]
+    said = sum(sum(line["kinds"].values()) for line in steps)
+    if not said:
+        return ["no step was made, so no cost can be told"]
+    judged = sum(line["judging_seconds"] for line in steps) / said
+    count, tokens = prompts * answers, 4096 + 1500
+    judging = judged * count / judges
+    learning = 6 * billions * 1e9 * tokens * count / (gpus * 0.35 * 800e12)
+    writing = 1500 * (2 * billions * 1e9 / (0.5 * 4.8e12)) * -(-count // (64 * gpus))
+    whole = judging + learning + writing
     return [
-        "## Model card", "", "- **What it is**: the author that these stages leave behind; `local:DIR` in `optimize`.",
-        f"- **Learnt from**: {about['rows'].get('train', 0)} verified rows of {about['families'].get('train', 0)} "
-        "families; held-out families were never practised on.",
-        "- **Meant for**: choosing schedules of, or writing, kernels that a judge examines. Its word is no evidence.",
-        "- **Not meant for**: kernels that nobody verifies; other machines than the corpus's without new training.",
-    ]  # fmt: skip
+        f"{billions:g}B, {prompts} prompts x {answers} answers on {gpus} GPUs and {judges} that judge: "
+        f"{whole:.0f} s a step "
+        f"(judging {judging:.0f} s at {judged:.2f} s an answer as measured; learning {learning:.0f} s and "
+        f"writing {writing:.0f} s "
+        f"as reckoned); 200 steps: {200 * whole / 3600:.1f} h, {200 * whole / 3600 * (gpus + judges):.0f} GPU hours",
+    ]
 
 
 def main() -> None:
+    """Does what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["convert", "train", "compare", "page"])
+    parser.add_argument("what", choices=["pack", "unpack", "convert", "run", "cost", "page"])
+    parser.add_argument("files", type=Path, nargs="*")
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("kernelwright-out/training"))
-    parser.add_argument("--model", default="new")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--budget", type=seconds, default=540.0)
-    parser.add_argument("--judgements", type=int, default=24)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, nargs=3, default=(40, 40, 80), metavar=("SFT", "SELECT", "CONTRAST"))
-    parser.add_argument("--gguf", type=Path)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--model", type=Path, default=Path("model"))
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--seconds", type=float, default=520.0, help="of this call")
+    parser.add_argument("--total", type=float, default=1400.0, help="seconds of all calls")
+    parser.add_argument("--least", type=float, default=45.0, help="seconds without which no part is begun")
+    parser.add_argument("--steps", type=int, default=400, help="of a stage at most")
+    parser.add_argument("--each", type=int, default=6, help="schedules of each problem of the corpus")
+    parser.add_argument("--count", type=int, default=16, help="answers to each held-out problem")
+    parser.add_argument("--tokens", type=int, default=768)
+    parser.add_argument("--families", nargs="*", default=FAMILIES)
+    parser.add_argument("--stage-options", type=str.split, default=[], help="more for every stage, in one argument")
+    parser.add_argument("--resume", action="store_true")
     given = parser.parse_args()
-    steps = dict(zip(("sft", "select", "contrast"), given.steps, strict=True))
-    if given.what == "convert":
-        convert(given.gguf, given.out)
-    elif given.what == "train":
-        print("done" if train(given.work, given.model, given.device, given.budget, steps) else "go on")
-    elif given.what == "compare":
-        began = time.monotonic()
-        ready = evaluate(given.work, given.device, given.budget)
-        left = given.budget - (time.monotonic() - began)
-        ready = ready and compare(given.work, given.device, left, given.judgements, given.seeds)
-        print("done" if ready else "go on")
+    if given.what == "pack":
+        pack(given.files, given.out)
+    elif given.what == "unpack":
+        unpack(given.files[0], given.out)
+    elif given.what == "convert":
+        convert(given.files[0], given.out)
+    elif given.what == "run":
+        print("done" if Run(given).go_on() else "go on with --resume")
     else:
-        PAGE.write_text(page(given.work), encoding="utf-8")
+        found = json.loads((given.out / "results.json").read_text())
+        costs = [
+            f"- {line}"
+            for b in (7.0, 32.0)
+            for line in cost(found, billions=b, prompts=32, answers=16, gpus=8, judges=8)
+        ]
+        print("\n".join(costs))
+    if given.what == "page":
+        PAGE.write_text(
+            "\n".join(
+                [
+                    "# Training a code model on a GPU",
+                    "",
+                    "Made by `benchmarks/training.py`.",
+                    "",
+                    *told(found),
+                    "",
+                    "What a step of larger models would cost, judged by as many:",
+                    "",
+                    *costs,
+                ]
+            )
+            + "\n"
+        )
 
 
 if __name__ == "__main__":

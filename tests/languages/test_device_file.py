@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.errors import UserError
 from kernelwright.languages import candidate_from_file, cuda, cuda_target, skeleton
-from kernelwright.languages.device_file import kernels_of
+from kernelwright.languages.device_file import kernels_of, plan_lines
 from kernelwright.languages.device_plan import check_device_plan
 from kernelwright.testing.languages import scale_problem
 from kernelwright.types import Artifact, Axis, Launch, Problem, TensorMap, Workspace, replace
@@ -121,3 +121,20 @@ def test_the_skeleton_compiles_as_it_is(tmp_path: Path) -> None:
     candidate = from_text(text, tmp_path)
     outcome = cuda.Cuda().compile(PROBLEM, candidate, cuda_target("sm_90a"), tmp_path / "made")
     assert isinstance(outcome, Artifact), outcome
+
+
+def test_a_plan_that_is_said_is_read_again(tmp_path: Path) -> None:
+    code = (
+        "__global__ void first(half* part, long long n, float factor, bool on) {}\n"
+        "__global__ void second(const half* part, float* out, int S) {}\n"
+    )
+    said = (
+        "// kernelwright-workspace: part half 128\n// kernelwright-memset: part byte=255\n"
+        "// kernelwright-launch: first grid=1 block=32,2 cluster=2 shared=64 cooperative n=-3 factor=0.5 on=true\n"
+        "// kernelwright-launch: second grid=ceil_div(S,8) block=32\n"
+        "// kernelwright-options: fast_math=true max_registers=64\n"
+    )
+    candidate = from_text(said + code, tmp_path)
+    again = from_text(plan_lines(candidate.plan, candidate.options) + code, tmp_path)
+    assert (again.plan, again.options) == (candidate.plan, candidate.options)
+    assert len(again.plan.steps) == 3

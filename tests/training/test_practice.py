@@ -15,7 +15,7 @@ from kernelwright.exchanges import Message
 from kernelwright.graph import Capture
 from kernelwright.search.authored.briefs import Exemplar
 from kernelwright.testing.strategies import WIDE, Drive, make_template, separable
-from kernelwright.training import authors, choosing, vocabulary
+from kernelwright.training import authors, choosing, prompting, vocabulary
 from kernelwright.training.checkpoints import Checkpoints
 from kernelwright.training.exercises import Exercise
 from kernelwright.training.grammar import Grammar
@@ -147,6 +147,25 @@ def test_exemplars_of_buckets_hold_the_fastest_and_differ_in_speed() -> None:
         assert shown[-1].speed == 3.01
         assert len(drawn(known, 2, "random", random.Random(seed))) == 2
     assert drawn(known, 2, "none", random.Random(0)) == ()
+
+
+def test_lines_for_other_trainers_show_distinct_speeds_and_none_of_what_is_held_out() -> None:
+    train, other = prompting.lines([EXERCISE], TARGET, split="train", each=2, shown=2, seed=0)
+    assert train["extra_info"] == {"index": 0, "split": "train", "language": "cpp", "exemplars": [SLOW, FAST]}
+    assert other["extra_info"] == {**train["extra_info"], "index": 1}
+    system, user = train["prompt"]  # type: ignore[misc]
+    assert (system["role"], user["role"]) == ("system", "user")  # type: ignore[has-type]
+    assert user["content"].index(SLOW) < user["content"].index(FAST)  # type: ignore[has-type]
+    (plain,) = prompting.lines([EXERCISE], TARGET, split="held-out", each=2, shown=2, seed=0)
+    assert plain["extra_info"]["exemplars"] == []  # type: ignore[index]
+    assert FAST not in plain["prompt"][1]["content"]  # type: ignore[index]
+    assert plain["reward_model"] == {"style": "rule", "ground_truth": "rows"}
+
+
+def test_sources_that_the_reader_refuses_are_not_shown() -> None:
+    practice = CodePractice(None, TARGET)
+    assert practice.exemplar(EXERCISE, row(FAST, 2.0)) is not None
+    assert practice.exemplar(EXERCISE, row(FAST.replace("float* out", "float* other"), 2.0)) is None
 
 
 @pytest.fixture

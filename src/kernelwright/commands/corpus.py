@@ -18,7 +18,7 @@ from kernelwright.commands.options import Seconds, err, out, source_options
 from kernelwright.errors import UserError
 from kernelwright.judge import policies_for
 from kernelwright.store import Store
-from kernelwright.training import corpus, families, rows
+from kernelwright.training import corpus, exercises, families, prompting, rows
 from kernelwright.training.features import words_of
 from kernelwright.training.judging import Court
 from kernelwright.types import Policy, Target
@@ -101,6 +101,31 @@ def nearest_command(source: str, options: dict[str, Any], folder: Path, count: i
     out.print(table)
     for row in found if text else ():
         click.echo(f"\n// {row.problem}, {row.candidate}\n{row.source}")
+
+
+@corpus_command.command(name="prompts", short_help="Write contrastive prompts for other trainers.")
+@click.option("--data", "folder", type=click.Path(path_type=Path), default=USUAL, show_default=True)
+@click.option("--out", "where", required=True, type=click.Path(path_type=Path))
+@click.option("--device", type=click.Choice(api.DEVICES), default="cpu", show_default=True)
+@click.option("--each", type=click.IntRange(1), default=8, show_default=True, help="Prompts of each problem.")
+@click.option("--shown", type=click.IntRange(0, 4), default=2, show_default=True, help="Kernels in a prompt.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--parquet", is_flag=True, help="Write Parquet too (needs pyarrow).")
+def prompts_command(folder: Path, where: Path, device: str, each: int, shown: int, seed: int, parquet: bool) -> None:
+    """Write prompts that show kernels of distinct speeds, in the form that verl reads; held-out prompts show none.
+
+    Kernels are drawn once a line, so that all answers to it see the same. `examples/training` has the rest.
+    """
+    where.mkdir(parents=True, exist_ok=True)
+    with Store(folder / api.STORE, create=False) as store, court_of(device, store) as court:
+        for split in rows.SPLITS:
+            some = exercises.live(folder, store, court, split)
+            lines = list(prompting.lines(some, court.target, split=split, each=each, shown=shown, seed=seed))
+            text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+            (where / f"{split}.jsonl").write_text(text, encoding="utf-8")
+            if parquet:
+                rows.to_parquet(lines, where / f"{split}.parquet")
+            out.print(f"{split}: {len(lines)} prompts of {len(some)} problems")
 
 
 def court_of(device: str, store: Store, **settings: Any) -> Court:

@@ -32,7 +32,8 @@ from kernelwright.types import digest
 NEW = "new"
 RATES = {"schedules": 3e-3, "code": 1e-5}
 """Learning rates where none is given: of a small model from nothing, and of a code model that knows much already."""
-MICRO = {"schedules": 64, "code": 2}
+MICRO = {"schedules": 64, "code": 1, "code on a GPU": 8}
+"""Answers that go through the model together while it learns."""
 
 
 @click.group(name="train", short_help="Train an author: sft, select, contrast.")
@@ -207,7 +208,8 @@ def _author(given: dict[str, Any], model: str, known: list[exercises.Exercise], 
     else:
         folder, words = str(model_folder(Path(model))), ()
     kind = "code" if folder and (Path(folder) / "config.json").is_file() else "schedules"
-    rates = {**rates, "learning": given.get("rate") or RATES[kind], "micro": MICRO[kind]}
+    gpu = kind == "code" and given["device"] == "cuda"
+    rates = {**rates, "learning": given.get("rate") or RATES[kind], "micro": MICRO["code on a GPU" if gpu else kind]}
     return Author(folder, words=words, seed=given["seed"], rates=rates, device="" if kind == "code" else "cpu")
 
 

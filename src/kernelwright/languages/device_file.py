@@ -150,6 +150,38 @@ def skeleton(problem: Problem) -> str:
     )
 
 
+def plan_lines(plan: LaunchPlan, options: tuple[tuple[str, OptionValue], ...] = ()) -> str:
+    """Returns the comment lines that say a plan, so that `plan_of` reads it again from a source that lacks them.
+
+    Tensor maps and library calls are left out; parameters must have the names of what is bound to them.
+    """
+    types = {a.name: a.ctype.removeprefix("const ") for step in plan.steps for a in step.arguments}
+    lines = []
+    for space in plan.workspaces if all(isinstance(space.size_bytes, int) for space in plan.workspaces) else ():
+        ctype = types.get(space.name, "uint8_t")
+        lines.append(f"workspace: {space.name} {ctype} {int(space.size_bytes) // DEVICE_BYTES[ctype]}")
+    for step in plan.steps:
+        if step.kind == "memset":
+            lines.append(f"memset: {step.arguments[0].name} byte={step.byte}")
+        elif step.launch is not None:
+            lines.append(_launch_line(step, step.launch))
+    if options:
+        lines.append("options: " + " ".join(f"{n}={str(v).lower() if isinstance(v, bool) else v}" for n, v in options))
+    return "".join(f"// kernelwright-{line}\n" for line in lines)
+
+
+def _launch_line(step: Step, launch: Launch) -> str:
+    parts = [f"grid={','.join(map(str, launch.grid))}", f"block={','.join(map(str, launch.block))}"]
+    parts += [f"cluster={','.join(map(str, launch.cluster))}"] if launch.cluster != (1, 1, 1) else []
+    parts += [f"shared={launch.shared_bytes}"] if launch.shared_bytes else []
+    parts += [flag for flag in FLAGS if getattr(launch, flag)]
+    parts += [
+        f"{a.name}={str(a.scalar).lower() if isinstance(a.scalar, bool) else a.scalar}"
+        for a in step.arguments if a.kind == "scalar"
+    ]  # fmt: skip
+    return f"launch: {step.symbol} {' '.join(parts)}"
+
+
 # ------------------------------------------------------------------------------- steps
 
 Spaces = dict[str, tuple[Workspace, str]]

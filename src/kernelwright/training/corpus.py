@@ -17,6 +17,7 @@ from pathlib import Path
 from kernelwright import capture, experts
 from kernelwright.errors import SourceError, UserError
 from kernelwright.graph import Capture
+from kernelwright.languages import device_file
 from kernelwright.languages.kernel_file import PLAN_MARK
 from kernelwright.process import Worker
 from kernelwright.run.models.telling import found as told
@@ -250,6 +251,8 @@ def text_of(candidate: Candidate) -> str:
     """Returns a candidate's first file as `kernelwright judge` reads it: with its plan where one must be said."""
     text = candidate.sources[0].text
     plan = candidate.plan
+    if candidate.language == "cuda" and "kernelwright-launch:" not in text:
+        return device_file.plan_lines(plan, candidate.options) + text
     if candidate.language != "cpp" or PLAN_MARK in text or (len(plan.steps) == 1 and not plan.workspaces):
         return text
     lines = f"{PLAN_MARK} {json.dumps(plan_data(candidate))}".splitlines()

@@ -133,7 +133,7 @@ class CodePractice:
     """An author that writes kernels as text.
 
     Args:
-        author: of kind `code`.
+        author: of kind `code`; None where only prompts are wanted.
         target: what prompts say about the machine.
         language: cpp or cuda.
         most: tokens of an answer.
@@ -141,14 +141,18 @@ class CodePractice:
     """
 
     def __init__(
-        self, author: Author, target: Target, *, language: str = "cpp", most: int = 1024, temperature: float = 1.0
-    ) -> None:
-        self.author = author
+        self, author: Author | None, target: Target, *, language: str = "cpp", most: int = 1024,
+        temperature: float = 1.0,
+    ) -> None:  # fmt: skip
+        if author is not None:
+            self.author = author
         self._target, self._language, self._most, self._temperature = target, language, most, temperature
 
     def exemplar(self, exercise: Exercise, row: Row) -> Exemplar | None:
-        """Returns a row's source, None where it is of another language or was not timed."""
+        """Returns a row's source, None where it is of another language, was not timed or is no file of its own."""
         if row.kind != "kernel" or not row.low or row.language != self._language:
+            return None
+        if isinstance(self._candidate(exercise, row.source), str):
             return None
         return Exemplar(candidate=as_text(exercise, row.source, self._language), speed=row.low)
 
@@ -181,6 +185,9 @@ class CodePractice:
         code = answers.parsed(text).code
         if not code:
             return "the answer broke off" if broke_off else "no kernel in it"
+        return self._candidate(exercise, code)
+
+    def _candidate(self, exercise: Exercise, code: str) -> Candidate | str:
         try:
             return candidate_of(_problem(exercise), code, language=self._language, author=MODEL)
         except UserError as error:

@@ -159,7 +159,13 @@ def _space_data(one: Schedules) -> dict[str, object]:
 
 
 def write_parquet(folder: Path, rows: dict[Split, tuple[Row, ...]]) -> None:
-    """Writes the rows as Parquet too.
+    """Writes the rows as Parquet too."""
+    for split, some in rows.items():
+        to_parquet([_plain(row) for row in some], folder / f"{split}.parquet")
+
+
+def to_parquet(lines: Sequence[dict[str, object]], path: Path) -> None:
+    """Writes plain data as Parquet.
 
     Raises:
         MissingTool: pyarrow is not installed.
@@ -168,8 +174,7 @@ def write_parquet(folder: Path, rows: dict[Split, tuple[Row, ...]]) -> None:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise MissingTool("Parquet needs pyarrow", "pip install 'kernelwright[parquet]'") from None
-    for split, some in rows.items():
-        parquet.write_table(arrow.Table.from_pylist([_plain(row) for row in some]), folder / f"{split}.parquet")
+    parquet.write_table(arrow.Table.from_pylist(lines), path)
 
 
 def _plain(row: Row) -> dict[str, object]:

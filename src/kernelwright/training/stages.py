@@ -123,15 +123,19 @@ class Training:
 
     def _generate(self, rng: random.Random) -> dict[str, Any]:
         groups = self._groups(rng)
+        began = time.monotonic()
         sampled = self._practice.sample(groups, self._settings.group, seed=rng.getrandbits(31))
+        written = time.monotonic()
         judged = [self._judged(group, answers) for group, answers in zip(groups, sampled, strict=True)]
+        spent = {"sampling_seconds": written - began, "judging_seconds": time.monotonic() - written}
         learnt = self._select(groups, judged) if self._settings.stage == "select" else self._contrast(judged)
         for (exercise, _), answered in zip(groups, judged, strict=True):
             self._remember(exercise, answered)
         every = [worth for answered in judged for _, worth, _ in answered]
         values = [worth.value for worth in every if worth is not None and worth.counts]
         kinds = Counter("none" if worth is None else worth.kind for worth in every)
-        return {"reward": statistics.fmean(values) if values else 0.0, "kinds": dict(sorted(kinds.items())), **learnt}
+        reward = statistics.fmean(values) if values else 0.0
+        return {"reward": reward, "kinds": dict(sorted(kinds.items())), **learnt, **spent}
 
     def _groups(self, rng: random.Random) -> list[Group]:
         settings, keys = self._settings, sorted(self._exercises)
@@ -231,7 +235,7 @@ class Outcome:
     family: str
     answers: int
     kinds: tuple[tuple[str, int], ...]
-    """(what became of it, answers); `none` where there was no kernel."""
+    """(what became of it, answers); `none` where there was no kernel, failures with their stage."""
     reward: float
     """Mean."""
     best: float
@@ -247,15 +251,15 @@ def evaluate(
 ) -> tuple[Outcome, ...]:
     """Returns what an author's answers to plain prompts, which show nothing, are worth."""
     found = []
-    for number, exercise in enumerate(exercises):
-        (answers,) = practice.sample([(exercise, ())], count, seed=seed + number)
+    sampled = practice.sample([(exercise, ()) for exercise in exercises], count, seed=seed)
+    for exercise, answers in zip(exercises, sampled, strict=True):
         candidates = [answer for answer in answers if isinstance(answer, Candidate)]
         known = [
             e.candidate for row in exercise.rows if (e := practice.exemplar(exercise, row)) and e.candidate.template
         ]
         worth = judges.rewards(exercise, [*candidates, *known]) if candidates or known else {}
         values = [worth[a][0].value if isinstance(a, Candidate) else 0.0 for a in answers]
-        kinds = Counter(worth[a][0].kind if isinstance(a, Candidate) else "none" for a in answers)
+        kinds = Counter(_fate(worth[a][0]) if isinstance(a, Candidate) else "none" for a in answers)
         speeds = [_low(worth[c][1]) for c in candidates if worth[c][0].kind == "verified"]
         found.append(
             Outcome(
@@ -270,6 +274,10 @@ def evaluate(
             )
         )
     return tuple(found)
+
+
+def _fate(worth: Reward) -> str:
+    return f"failed: {worth.why.split(':')[0]}" if worth.kind == "failed" else worth.kind
 
 
 def of_optimum(outcomes: Sequence[Outcome]) -> float:

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from kernelwright.errors import UserError
+from kernelwright.experts.gpu.cuda import device_header
 from kernelwright.experts.products import gemm_header
 from kernelwright.experts.simd import simd_header
 from kernelwright.languages import candidate_from_file
@@ -18,7 +19,7 @@ from kernelwright.llm.tunables import tunables, with_point
 from kernelwright.types import Candidate, Failure, Point, Problem, Space, Template, digest, replace
 
 FILES = {"cpp": "kernel.cpp", "cuda": "kernel.cu", "triton": "kernel.py", "cutile": "kernel.py"}
-HEADERS = (simd_header(), gemm_header())
+HEADERS = (simd_header(), gemm_header(), device_header())
 """What the experts' kernels include, and so whatever is written after their example."""
 FUNCTION = re.compile(r"^(?:template ?<[^\n]*>\s*)?KW_INLINE\s[^\n(]*?\b(\w+)\(", re.MULTILINE)
 MOST_CHARACTERS = 200_000

@@ -22,6 +22,9 @@ ENDS = ("<|im_end|>", "<|endoftext|>", "</s>", "<|eot_id|>")
 """What ends a turn, the likeliest first: tokenizers that were
 converted from other formats often name another one, and never stop."""
 
+ROWS = {"cpu": 16, "cuda": 256}
+"""Answers that are written together: as many as the memory of a usual machine holds the attention of."""
+
 
 class CodeAuthor:
     """Writes text.
@@ -45,11 +48,20 @@ class CodeAuthor:
             str(folder), dtype=torch.float32, **load
         ).to(self.device)
         self.module.eval()  # there is no dropout to learn with: the same forward is sampled from and learnt by
+        self._spare = self.device.type == "cpu" and not self._drops()
+        if self._spare:
+            newer = getattr(self.module, "activation_checkpointing_enable", None)  # its later name
+            (newer or self.module.gradient_checkpointing_enable)()
         known = self._tokenizer.get_vocab()
         ends = [known[word] for word in ENDS if word in known]
         own = [self._tokenizer.eos_token_id] if self._tokenizer.eos_token_id is not None else []
         self._ends: list[int] = list(dict.fromkeys([*ends, *own]))
         self.pad = self._ends[0] if self._ends else 0
+
+    def _drops(self) -> bool:
+        """Tells whether anything in the model is left out at random while it is trained."""
+        named = {name: share for name, share in self.module.config.to_dict().items() if "drop" in name}
+        return any(isinstance(share, float) and share > 0 for share in named.values())
 
     def prompt(self, messages: Sequence[tuple[str, str]]) -> list[int]:
         """Returns the ids of a conversation (role, text) up to where the answer begins."""
@@ -70,19 +82,20 @@ class CodeAuthor:
 
     def logits(self, ids: torch.Tensor) -> torch.Tensor:
         """Returns float32 [batch, time, words]; padding on the right changes nothing before it."""
-        mixed = torch.autocast("cuda", torch.bfloat16) if self.device.type == "cuda" else contextlib.nullcontext()
-        with mixed:
+        # Layers are computed again for their gradients where memory is scarcer; there is no dropout to differ.
+        self.module.train(self._spare and torch.is_grad_enabled())
+        with self._mixed():
             return torch.as_tensor(self.module(input_ids=ids, use_cache=False).logits)
 
     @torch.no_grad()
     def write(
-        self, prompt: Sequence[int], count: int, *, most: int, temperature: float, seed: int
-    ) -> tuple[list[Episode], list[bool]]:
-        """Returns answers to one prompt, and for each whether it broke off at the longest.
+        self, prompts: Sequence[Sequence[int]], count: int, *, most: int, temperature: float, seed: int
+    ) -> list[list[tuple[Episode, bool]]]:
+        """Returns answers to each prompt, and for each answer whether it broke off at the longest.
 
         Args:
-            prompt: ids.
-            count: answers.
+            prompts: ids.
+            count: answers to each.
             most: tokens of each.
             temperature: of sampling; what the model's own files say of sampling is not used.
             seed: of the draws.
@@ -92,19 +105,34 @@ class CodeAuthor:
             do_sample=True, temperature=temperature, top_p=1.0, top_k=0, max_new_tokens=most,
             num_return_sequences=count, eos_token_id=self._ends or None, pad_token_id=self.pad,
         )  # fmt: skip
-        ids = torch.tensor([list(prompt)], device=self.device)
-        mixed = torch.autocast("cuda", torch.bfloat16) if self.device.type == "cuda" else contextlib.nullcontext()
-        with mixed:
-            made = self.module.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=settings)
-        episodes, broken = [], []
-        for row in made.tolist():
-            answer = row[len(prompt) :]
+        together = max(1, ROWS[self.device.type] // count)
+        made: list[list[tuple[Episode, bool]]] = []
+        for first in range(0, len(prompts), together):
+            made += self._written(prompts[first : first + together], count, settings)
+        return made
+
+    def _written(self, prompts: Sequence[Sequence[int]], count: int, settings: Any) -> list[list[tuple[Episode, bool]]]:
+        longest = max(map(len, prompts))
+        ids = torch.full((len(prompts), longest), self.pad)
+        seen = torch.zeros_like(ids)
+        for row, prompt in enumerate(prompts):  # on the right, where answers go on
+            ids[row, longest - len(prompt) :] = torch.tensor(prompt)
+            seen[row, longest - len(prompt) :] = 1
+        with self._mixed():
+            made = self.module.generate(
+                input_ids=ids.to(self.device), attention_mask=seen.to(self.device), generation_config=settings
+            )
+        found: list[list[tuple[Episode, bool]]] = [[] for _ in prompts]
+        for row, whole in enumerate(made.tolist()):
+            prompt, answer = list(prompts[row // count]), whole[longest:]
             end = next((place for place, word in enumerate(answer) if word in self._ends), None)
-            broken.append(end is None)
             answer = answer if end is None else answer[: end + 1]
-            start = len(prompt)
-            episodes.append(Episode(ids=[*prompt, *answer], decisions=list(range(start, start + len(answer)))))
-        return episodes, broken
+            places = list(range(len(prompt), len(prompt) + len(answer)))
+            found[row // count].append((Episode(ids=[*prompt, *answer], decisions=places), end is None))
+        return found
+
+    def _mixed(self) -> contextlib.AbstractContextManager[Any]:
+        return torch.autocast("cuda", torch.bfloat16) if self.device.type == "cuda" else contextlib.nullcontext()
 
     @torch.no_grad()
     def recall(self, episodes: Sequence[Episode], temperature: float, micro: int) -> None:

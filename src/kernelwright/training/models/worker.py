@@ -86,21 +86,16 @@ class Desk:
         self, emit: Emit, prompts: tuple[Any, ...], count: int, most: int, temperature: float, seed: int
     ) -> tuple[tuple[tuple[str, int, int, bool], ...], ...]:
         """Answers each prompt, `count` times; returns (text, tokens of the prompt, of the answer, broke off)."""
-        author, found = self._code(), []
-        self.episodes = []
-        for number, messages in enumerate(prompts):
-            prompt = author.prompt(messages)
-            episodes, broken = author.write(prompt, count, most=most, temperature=temperature, seed=seed + number)
-            self.episodes += episodes
-            found.append(
-                tuple(
-                    (author.text(e.ids[len(prompt) :]), len(prompt), len(e.decisions), off)
-                    for e, off in zip(episodes, broken, strict=True)
-                )
-            )
-            emit({"written": number + 1})
+        author = self._code()
+        ids = [author.prompt(messages) for messages in prompts]
+        groups = author.write(ids, count, most=most, temperature=temperature, seed=seed)
+        emit({"written": len(groups)})
+        self.episodes = [episode for group in groups for episode, _ in group]
         self.temperature = temperature
-        return tuple(found)
+        return tuple(
+            tuple((author.text(e.ids[len(prompt) :]), len(prompt), len(e.decisions), off) for e, off in group)
+            for prompt, group in zip(ids, groups, strict=True)
+        )
 
     def imitate_text(self, emit: Emit, answers: tuple[Any, ...], weights: tuple[float, ...]) -> dict[str, float]:
         """Learns given answers: (messages, text)."""
