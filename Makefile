@@ -3,13 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-<<<<<<< HEAD
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 # Which torch: any version from 2.11 on, of any build that pip finds; empty for the one that PYTHON has already.
 TORCH ?= torch==2.13.0
-=======
 GPU_WORKERS ?= 4
->>>>>>> main
 
 .PHONY: setup check test gpu demo bench clean help
 
