@@ -11,7 +11,7 @@ from kernelwright.judge import policies_for
 from kernelwright.types import Policy, Record, Target, replace
 
 PROBLEM = python_problem()
-OF_THE_PROCESSOR = ("numpy", "ctypes", "compile(", "set_num_threads")
+OF_THE_PROCESSOR = ("numpy", "ctypes", "compile(", "set_num_threads", "mmap")
 """What honest files use that belongs to tensors on the host."""
 STREAM_OF_ITS_THREAD = "ThreadPoolExecutor"
 """On a GPU another thread's work goes to another stream, which the caller's does not wait for."""
@@ -56,9 +56,7 @@ def test_a_cheat_does_not_pass(file: PythonFile, judges: Judges, policy: Policy)
 
 def test_what_cannot_be_captured_says_so(judges: Judges, policy: Policy) -> None:
     plain = PLAIN.path.read_text()
-    text = plain.replace(
-        "        return F.layer_norm", "        assert float(x.sum()) == float(x.sum())\n        return F.layer_norm"
-    )
+    text = plain.replace("        return F.layer_norm", "        float(x.sum())\n        return F.layer_norm")
     assert text != plain
     record = next(judges.of(PROBLEM).judge([python_candidate(PROBLEM, text)], replace(policy, families=("given",))))
     assert reason(record) == "passed", record.outcome

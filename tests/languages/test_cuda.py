@@ -8,7 +8,7 @@ from elftools.elf.elffile import ELFFile
 from tests.languages.cuda_files import CHEATS, KERNELS, CudaFile, files
 
 from kernelwright.errors import MissingTool
-from kernelwright.languages import Builder, cubin, cuda, cuda_messages, device_probe
+from kernelwright.languages import Builder, cubin, cuda, cuda_entry, cuda_messages, device_probe
 from kernelwright.languages.bounded import Limits
 from kernelwright.languages.device_plan import parameter_bytes
 from kernelwright.languages.devices import cuda_target
@@ -96,6 +96,13 @@ class TestCuda(LanguageSuite):
     @pytest.mark.parametrize("integer", ["long", "long long", "int64_t"])
     def test_integers_agree_by_size_and_sign(self, builder: Builder, integer: str) -> None:
         self.built(builder, GOOD.replace("int64_t n", f"{integer} n"))
+
+    @pytest.mark.parametrize("before", ["", "#include <math.h>\n", "#undef INFINITY\n#define INFINITY 1e30f\n"])
+    def test_infinity_and_nan_need_no_header(self, builder: Builder, before: str) -> None:
+        text = before + GOOD.replace("x[i] *", "(x[i] < INFINITY ? x[i] : NAN) *")
+        self.built(builder, text)
+        entry = cuda_entry.text(scale_problem(), self.candidate(text))
+        assert entry.index("#define INFINITY") < entry.index("#define NAN") < entry.index('#include "kernel.cu"')
 
     def test_error_inside_a_header_names_the_author_s_line(self, builder: Builder) -> None:
         text = "#include <algorithm>\n" + GOOD.replace("{\n", "{\n  struct T {} a, b;\n  std::max(a, b);\n", 1)

@@ -284,7 +284,7 @@ class FloatBound(InParts):
             # Few bins are summed in shared memory there, the faster the fewer threads meet at one of them.
             count = int(self._group[-1]) + 1
             lanes = max(1, min(32, MOST_BINS // count))
-            apart = self._group[index] + count * (torch.arange(len(index), device=error.device) % lanes)
+            apart = self._group[index] + count * (torch.arange(len(index)) % lanes)
             return torch.bincount(apart, weights=error.square(), minlength=lanes * count).view(lanes, count).sum(0)
         return self._grouped(torch.bincount(index, weights=error.square(), minlength=BINADES))
 

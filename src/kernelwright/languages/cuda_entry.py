@@ -25,6 +25,16 @@ BUILT_IN = {
 
 CHECK = re.compile(r"template struct kernelwright_entry::check_(count|type)<(\d+), (\d+),")
 
+MATH = """\
+#ifndef INFINITY
+#define INFINITY __builtin_bit_cast(float, 0x7f800000)
+#endif
+#ifndef NAN
+#define NAN __builtin_bit_cast(float, 0x7fc00000)
+#endif
+"""
+"""NVRTC 13.0 has neither, and nvcc includes <math.h> unasked; spelled as in kernelwright_math.h."""
+
 # Comes before the source, so that the author's macros cannot reach it.
 CHECKS = """\
 namespace kernelwright_entry {
@@ -130,7 +140,9 @@ def _prologue(problem: Problem, candidate: Candidate) -> str:
     used = {b.ctype.removeprefix("const ") for step in _kernels(candidate) for b in step.arguments}
     headers = dict.fromkeys(HEADERS[ctype] for ctype in sorted(used) if ctype in HEADERS)
     includes = "".join(f"#include <{header}>\n" for header in headers)
-    return f'{includes}{CHECKS}namespace kernelwright_entry {{\n{planned}}}\n#include "{candidate.sources[0].path}"'
+    return (
+        f'{MATH}{includes}{CHECKS}namespace kernelwright_entry {{\n{planned}}}\n#include "{candidate.sources[0].path}"'
+    )
 
 
 def _is_const(binding: Binding, constant: set[str]) -> bool:

@@ -75,7 +75,8 @@ def check_comparison_with_sealed_truth(dtype: torch.dtype, device: torch.device)
         outputs = [right, near, *(right.clone() for _ in changes)]
         for change, output in zip(changes, outputs[2:], strict=True):
             change(output)
-        wanted = [bound.check(output) for output in outputs]
+        with device:
+            wanted = [bound.check(output) for output in outputs]
         assert [f.passed for f in wanted[2:]] == [False] * len(changes)
         sealed = SealedBounds([bound], device)
         found = [sealed.passed([output]) for output in outputs]
@@ -97,7 +98,8 @@ def check_a_root_mean_square_beyond_its_bound(device: torch.device) -> None:
     """Every element within its own bound, all of them as far off as that allows."""
     bound = _bound(torch.float32, device, odd=False, ill=False)
     off = (bound.truth + 0.9 * bound.allowed).to(torch.float32)
-    assert not bound.check(off).passed
+    with device:
+        assert not bound.check(off).passed
     assert SealedBounds([bound], device).passed([off]) is None
 
 
