@@ -40,6 +40,8 @@ PROBLEMS = ("rms_norm", "gelu_bias", "softmax", "log_sum_exp", "layer_norm")
 EACH = 10
 WRONG = 6
 """Every so many-th candidate has a planted bug."""
+HARMFUL = ("dropped-write", "wrong-operation", "deleted-statement")
+"""Classes of bugs that change what is computed; a narrower integer, for one, may hold every value."""
 MOST_TRIES = 400
 TIMES = 5
 TILE = 64
@@ -112,7 +114,7 @@ def _own(candidate: Candidate, line: str) -> Candidate:
 
 def _broken(candidate: Candidate, rng: random.Random) -> Candidate:
     main, *others = candidate.sources
-    bugs = mutants(main, "cuda", limit=8, seed=rng.randrange(1 << 30))
+    bugs = mutants(main, "cuda", operators=HARMFUL)
     return replace(candidate, sources=(rng.choice(bugs).source, *others)) if bugs else candidate
 
 
