@@ -13,6 +13,7 @@ from tests.judge.problems import problem_of
 
 from kernelwright.judge.exact_bound import Finding
 from kernelwright.judge.examine import _Examination
+from kernelwright.judge.parts import InParts
 from kernelwright.judge.session import Session
 from kernelwright.languages import detect_target
 from kernelwright.types import LaunchPlan, Problem, replace
@@ -50,7 +51,7 @@ def test_what_all_candidates_share_is_no_candidates_time(monkeypatch: pytest.Mon
     assert examination.deadline - now[0] == left_s
 
 
-class Doubting:
+class Doubting(InParts):
     """A bound that never knows."""
 
     def check(self, output: torch.Tensor) -> Finding:

@@ -10,8 +10,9 @@ number (four of them, except in float16), an error always passes.
 Sums. Where an output depends on K numbers (`fan_in`, found by differentiating the reference), a
 right kernel may add them in another order, and plain recursive summation errs by about sqrt(K) u
 (Higham & Mary 2019, probabilistic bound), whatever cleverer order the reference happens to use. So
-the floor is at least 4 sqrt(K) u |truth| (1 sqrt(K) u for the root mean square), and the factors at
-least sqrt(K)/4 and sqrt(K)/8; K counts up to 16,384, which keeps the floor eight times below what
+the floor is at least 4 sqrt(K) u |truth| (2 sqrt(K) u for the root mean square: where all terms are
+multiples of a few numbers, as in family `integers`, the same rounding comes again and again), and the factors at
+least sqrt(K)/4; K counts up to 16,384, which keeps the floor eight times below what
 TF32 or float16 operands show (family `constant`). Elementwise outputs (K of a few) are not affected.
 
 Luck and ill-conditioned inputs. The reference may be exact by chance (a scalar is one sample), and
@@ -153,10 +154,10 @@ class FloatBound(InParts):
         self._ill, self._ill_allowed = self._ill_conditioned(
             nearby, typical, factor, finer, unlike, always=closer or jittered
         )
-        low = torch.maximum(rule.floor_ulps / 2.0 * ulp, root * rounding) + smallest
+        low = torch.maximum(rule.floor_ulps / 2.0 * ulp, 2.0 * root * rounding) + smallest
         low[0] = floor[0]
         self._rms_allowed = torch.maximum(
-            torch.maximum(max(rule.rms_factor, root / 8.0) * rms, 2.0 * moved),
+            torch.maximum(max(rule.rms_factor, root / 4.0) * rms, 2.0 * moved),
             # Binades beyond float64 are infinite, and times 0 elements no number, which no root mean square exceeds.
             self._rms(self._grouped(torch.where(self.counts > 0, low.square() * self.counts, 0.0))),
         )
