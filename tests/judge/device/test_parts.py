@@ -20,7 +20,7 @@ from kernelwright.judge.device.conditions import Conditions, summarise
 from kernelwright.judge.device.contents import ALIKE, DeviceRefresher
 from kernelwright.judge.device.faults import KINDS, fault_of, fault_of_torch, hang
 from kernelwright.judge.device.sealing import SealedBounds
-from kernelwright.judge.policies import DEVICE_MEASURE
+from kernelwright.judge.policies import DEVICE_MEASURE, DEVICE_SCREEN
 from kernelwright.types import Check, TensorSpec, ToleranceRule, replace
 
 CPU = torch.device("cpu")
@@ -322,6 +322,13 @@ def test_a_block_has_the_calls_that_fill_it() -> None:
     assert rounds.calls_for(10.0, 2000.0, 40) == 20
     assert rounds.calls_for(5000.0, 2000.0, 40) == 1
     assert rounds.calls_for(300.0, 2000.0, 4) == 4
+
+
+def test_calls_that_fill_a_block_take_part_in_fewer_rounds() -> None:
+    assert rounds.fitted(DEVICE_SCREEN, DEVICE_SCREEN.block_us - 1.0) is DEVICE_SCREEN
+    assert rounds.fitted(DEVICE_SCREEN, DEVICE_SCREEN.block_us).rounds == 4
+    assert rounds.fitted(DEVICE_MEASURE, 5e3).rounds == 16
+    assert rounds.fitted(replace(DEVICE_SCREEN, rounds=2), 5e3).rounds == 2
 
 
 def test_ratios_come_from_within_rounds_and_the_paired_baseline_counts_once() -> None:

@@ -174,27 +174,27 @@ class _Examination:
         contender = CandidateContender(self.executor, self.plan, self.slots.count, self.policy.call_deadline_s)
         self._hide()
         contender.settle()
-        stage = self._stage()
+        stage, policy = self._stage(), rounds.fitted(self.policy, contender.estimate_us)
         baselines = self.session.ready_baselines(self.policy)
-        samples = rounds.run_rounds(self.policy, stage, baselines, contender)
+        samples = rounds.run_rounds(policy, stage, baselines, contender)
         if samples.fault:
             raise Unfit("timed outputs", samples.fault)
         if samples.bait_taken:
             raise Unfit("calls", samples.bait_taken)
-        if samples.rounds == self.policy.rounds and (fault := self._surprise(contender, samples.calls[CANDIDATE])):
+        if samples.rounds == policy.rounds and (fault := self._surprise(contender, samples.calls[CANDIDATE])):
             raise Unfit("timed outputs", fault)
-        if samples.rounds < self.policy.rounds:
-            return self._late(f"{samples.rounds} of {self.policy.rounds} rounds were done")
+        if samples.rounds < policy.rounds:
+            return self._late(f"{samples.rounds} of {policy.rounds} rounds were done")
         self._check_time(samples)
         workload = self.session.problem.workloads[0].name
         found = rounds.measurements(
-            samples, self.policy, workload=workload, mode="cold", conditions=self.conditions.summary()
+            samples, policy, workload=workload, mode="cold", conditions=self.conditions.summary()
         )
         return Judgement(
             verdict=Verdict(checks=self._passed(None)),
             measurements=(*found, *self._other_modes(stage, baselines, contender, workload)),
-            comparisons=rounds.comparisons(samples, self.policy),
-            noise=rounds.noise(samples, self.policy),
+            comparisons=rounds.comparisons(samples, policy),
+            noise=rounds.noise(samples, policy),
             floor_us=self._floor_us(),
             notes=(*self.session.notes(self.policy), *self._notes),
         )

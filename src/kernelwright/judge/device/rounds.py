@@ -35,7 +35,7 @@ from kernelwright.judge.device.conditions import Conditions
 from kernelwright.judge.device.executor import Executor, Span
 from kernelwright.judge.slots import half
 from kernelwright.judge.timing import CANDIDATE, compared
-from kernelwright.types import Comparison, Measurement, Policy
+from kernelwright.types import Comparison, Measurement, Policy, replace
 
 AGAIN = " again"
 MOST_CALLS = 512
@@ -44,6 +44,7 @@ BAIT = 4
 BLOCK_DEADLINE_S = 20.0
 PAUSES_S = (0.0002, 0.002)
 SERVER_CALLS = 30
+LONG_CALLS, FEWEST_ROUNDS = 2 / 3, 4
 WARM_CALLS = 64
 WARM_SHARE = 0.4
 """Of the level-2 cache, for the slots of a warm block."""
@@ -118,6 +119,13 @@ def calls_for(estimate_us: float, block_us: float, slots: int) -> int:
     """
     most = min(slots // 2 if slots >= MANY_SLOTS else slots, MOST_CALLS)
     return max(1, min(round(block_us / max(estimate_us, 0.05)), most))
+
+
+def fitted(policy: Policy, estimate_us: float) -> Policy:
+    """Returns the policy, with fewer rounds where one call fills a block: it averages as much as many short ones do."""
+    if estimate_us < policy.block_us:
+        return policy
+    return replace(policy, rounds=min(policy.rounds, max(FEWEST_ROUNDS, round(LONG_CALLS * policy.rounds))))
 
 
 @contextmanager
