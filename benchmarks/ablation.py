@@ -20,7 +20,6 @@ import math
 import os
 import signal
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -32,7 +31,7 @@ for place in (ROOT, ROOT / "src", ROOT / ".carry"):
     sys.path.insert(0, str(place))
 
 from benchmarks import authored_gpu, cells  # noqa: E402
-from kernelwright import api, capture, experts, llm, run  # noqa: E402
+from kernelwright import api, capture, environment, experts, llm, run  # noqa: E402
 from kernelwright.graph import Capture  # noqa: E402
 from kernelwright.run.ablating import TUNED_SHARE, WITH_AUTHORS, WITHOUT_AUTHORS, ablate  # noqa: E402
 from kernelwright.run.models import Authors  # noqa: E402
@@ -245,14 +244,6 @@ def page(given: argparse.Namespace) -> str:
 # ------------------------------------------------------------------------------------------------------------ commands
 
 
-def gpus() -> list[str]:
-    """Returns the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return [one for one in visible.split(",") if one]
-    told = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return [str(place) for place, line in enumerate(told.splitlines()) if line.startswith("GPU")]
-
-
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="*")
@@ -287,7 +278,7 @@ def main() -> int:
         return 0
     for folder in ("cells", "stores", "sources"):
         (given.work / folder).mkdir(parents=True, exist_ok=True)
-    processors, devices = len(os.sched_getaffinity(0)), gpus() if given.device == "cuda" else []
+    processors, devices = len(os.sched_getaffinity(0)), environment.visible_devices() if given.device == "cuda" else []
     given.workers = given.workers or len(devices) or max(1, processors // CORES)
     each = processors // given.workers if devices else min(CORES, processors)
     options = ("--device", given.device, "--each", str(given.each), "--work", str(given.work.absolute()))

@@ -41,3 +41,11 @@ def test_far_too_many_threads_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_compiler_that_is_not_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_CXX", "no-such-compiler")
     assert environment.compiler() is None
+
+
+@pytest.mark.parametrize(("named", "found"), [("", []), ("1", ["1"]), ("GPU-8a,0", ["GPU-8a", "0"])])
+def test_visible_devices_are_those_that_cuda_is_told(
+    named: str, found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    assert environment.visible_devices() == found

@@ -66,10 +66,12 @@ def device_bytes() -> int | None:
     return int(given) if given.isdecimal() else None
 
 
-def device_ordinal() -> int:
-    """Returns the place of the first visible device among all of this machine."""
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
-    return int(first) if first.isdecimal() else 0
+def visible_devices() -> list[str]:
+    """Returns the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [name for name in named.split(",") if name]
+    count = sum(file.name.removeprefix("nvidia").isdigit() for file in Path("/dev").glob("nvidia*"))
+    return [str(number) for number in range(count)]
 
 
 def named_compiler() -> str:

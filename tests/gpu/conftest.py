@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelwright import languages
+from kernelwright import environment, languages
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import Judge, policies_for
-from kernelwright.selftest.shares import visible_devices
 from kernelwright.types import Policy, Problem, Target, digest, replace
 
 
@@ -25,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def one_device_for_each_worker() -> None:
     """Where pytest runs in several processes, each takes one of the machine's GPUs in turn."""
     number = re.search(r"\d+$", os.environ.get("PYTEST_XDIST_WORKER", ""))
-    if number and (devices := visible_devices()):
+    if number and (devices := environment.visible_devices()):
         os.environ["CUDA_VISIBLE_DEVICES"] = devices[int(number[0]) % len(devices)]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from kernelwright import environment
 from kernelwright.commands.options import err, out
 from kernelwright.errors import UserError
 from kernelwright.experts.gemm.table import place_of, read_rows
@@ -98,16 +99,9 @@ def _measured(action: str, mode: str, grid: Grid, folder: Path) -> Path:
     target = replace(detect_device_target(), architecture=ARCHITECTURE)
     patience_s = COMPILED_S if "compiled" in grid.baselines else PRODUCT_S
     with contextlib.ExitStack() as stack:
-        devices = [stack.enter_context(Measuring(deadline_s=patience_s, visible=name)) for name in visible_devices()]
+        names = environment.visible_devices() or [""]
+        devices = [stack.enter_context(Measuring(deadline_s=patience_s, visible=name)) for name in names]
         return (tune if action == "tune" else confirm)(grid, folder, target, devices, err.print)
-
-
-def visible_devices() -> list[str]:
-    """Returns the names of the devices that this process may use, as CUDA_VISIBLE_DEVICES has them."""
-    if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return [name for name in named.split(",") if name] or [""]
-    count = sum(file.name.removeprefix("nvidia").isdigit() for file in Path("/dev").glob("nvidia*"))
-    return [str(number) for number in range(count)] if count > 1 else [""]
 
 
 def _install(folder: Path, to: Path | None) -> Path:

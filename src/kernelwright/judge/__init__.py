@@ -317,9 +317,7 @@ class Judge:
         return {
             **conditions.environment(self.target.threads, bound=not is_emulated(self.target)),
             "TORCHINDUCTOR_CACHE_DIR": str(environment.home() / "inductor"),
-            "TORCHINDUCTOR_VEC_ISA_OK": "1",  # the processor says which vectors it has: no trial compilations for each
-            # Idle compile processes would disturb; there are few kernels to compile here.
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            **conditions.COMPILING,
         }
 
     def _drop_worker(self) -> None:

@@ -11,6 +11,11 @@ SPIN_COUNT = 10_000
 libgomp's default (300,000) would keep the cores busy for 15 ms after each block."""
 
 
+COMPILING = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_OK": "1"}
+"""For torch.compile where something is timed: processes that wait for more to compile would disturb, and be taken for a
+candidate's. The processor says which vectors it has: no trial compilations for each."""
+
+
 def environment(threads: int, *, bound: bool = True) -> dict[str, str]:
     """Returns the variables under which candidate and baselines run alike.
 

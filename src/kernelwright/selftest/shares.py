@@ -5,12 +5,13 @@ Not here: judging a share (__init__.py).
 
 from __future__ import annotations
 
-import glob
 import multiprocessing
 import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
+
+from kernelwright import environment
 
 T = TypeVar("T")
 Share = tuple[int, int]
@@ -44,13 +45,6 @@ def in_shares(
 
 def _judge_apart(judge: Callable[..., T], arguments: tuple[object, ...], share: Share) -> T:
     """Judges a share on the GPU whose turn it is: what starts from here sees no other."""
-    if devices := visible_devices():
+    if devices := environment.visible_devices():
         os.environ["CUDA_VISIBLE_DEVICES"] = devices[share[0] % len(devices)]
     return judge(*arguments, share, lambda _: None)
-
-
-def visible_devices() -> list[str]:
-    """Returns the GPUs that programs of this machine may use, as CUDA_VISIBLE_DEVICES names them."""
-    if "CUDA_VISIBLE_DEVICES" in os.environ:
-        return [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name]
-    return [str(i) for i in range(len(glob.glob("/dev/nvidia[0-9]*")))]

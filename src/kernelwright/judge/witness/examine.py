@@ -30,15 +30,10 @@ from kernelwright.judge.witness.spares import Spares
 from kernelwright.judge.witness.witness import Witness, setup_of, stamps_region
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict, replace
 
-COMPILING = {
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
-    "TORCHINDUCTOR_VEC_ISA_OK": "1",
-}
+COMPILING = {**conditions.COMPILING, "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 """For candidates that use torch.compile. Nothing that it compiles outlives their process: a header compiled ahead and
 trial compilations for each instruction set that the processor names would serve one kernel, and cost most of its first
-call (15 of 23 processor seconds; torch 2.13, g++ 12, two cores of an EPYC). Processes that wait for more to compile
-would be taken for the candidate's."""
+call (15 of 23 processor seconds; torch 2.13, g++ 12, two cores of an EPYC)."""
 MORE_CHECKS = ("structure", "environment", "threads", "processes")
 NOTE = (
     "witnessed: the author's own Python ran in the measured process. It was judged from outside, but only sealed "
