@@ -144,7 +144,7 @@ def test_the_fastest_engine_that_fits_is_called(monkeypatch: pytest.MonkeyPatch)
             (0, [], True, False),
             (64, [], True, True),
         ],
-        2: [(4096, [5], True, True)],
+        2: [(4096, [9], True, True)],
     }
     fake = Library4Tests(ranked)
     made = Cudnn(fake)
@@ -199,14 +199,15 @@ def test_nothing_is_measured_inside_a_capture(monkeypatch: pytest.MonkeyPatch) -
 def test_tf32_and_what_varies_are_left_out() -> None:
     kinds = {name: Engine(1, 0, frozenset(notes)) for name, notes in (
         ("exact", []), ("tensor cores", [0]), ("less", [1]), ("short sums", [2]), ("varies", [4]), ("winograd", [5, 7]),
+        ("strict", [9]),
     )}  # fmt: skip
 
     def left(exact: bool) -> list[str]:
         kept = list(usable(kinds.values(), room_bytes=0, exact=exact))
         return [name for name, engine in kinds.items() if any(engine is one for one in kept)]
 
-    assert left(exact=True) == ["exact", "winograd"]
-    assert left(exact=False) == ["exact", "tensor cores", "winograd"]
+    assert left(exact=True) == ["exact", "strict"]
+    assert left(exact=False) == ["exact", "tensor cores", "strict"]
 
 
 def test_only_the_first_engines_are_measured() -> None:

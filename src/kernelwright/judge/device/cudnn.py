@@ -30,8 +30,11 @@ MODES = (3, 2)
 """The heuristic's ranking (A), then what works for every shape (fallback)."""
 CROSS_CORRELATION, FLOAT32, ALIGNMENT_BYTES = 1, 0, 16
 DATA_TYPES = {torch.float32: FLOAT32, torch.float16: 2, torch.bfloat16: 9}
-TENSOR_CORE, DOWN_CONVERTED, REDUCED_SUMS, NONDETERMINISTIC = 0, 1, 2, 4
-"""Numerical notes of engines; in float32 the first means TF32."""
+TENSOR_CORE = 0
+"""A numerical note of engines; in float32 it means TF32."""
+UNUSED = frozenset((1, 2, 3, 4, 5, 6, 7, 8))
+"""Other notes: inputs or sums of fewer bits, answers that vary, and FFT and Winograd, where a number that is not finite
+spoils its neighbours, which the judge refuses."""
 MOST_NOTES, MOST_RANKED, MOST_MEASURED, REPEATS, CALLS = 16, 64, 16, 3, 4
 
 
@@ -142,12 +145,11 @@ class Cudnn:
 
 
 def usable(engines: Iterable[Engine], *, room_bytes: int, exact: bool) -> Iterator[Engine]:
-    """Returns the engines that fit into a workspace, give the same every time, and are as exact as was asked.
+    """Returns the engines that fit into a workspace and do what the judge asks of a kernel.
 
-    **Covers**: by the engines' own notes, sums in less than float32, and where `exact`, TF32.
-    **Does not cover**: what Winograd and FFT engines lose, which the judge measures.
+    **Covers**: what the engines' own notes say, and where `exact`, TF32. **Does not cover**: how exact they are.
     """
-    bad = {REDUCED_SUMS, NONDETERMINISTIC, DOWN_CONVERTED} | ({TENSOR_CORE} if exact else set())
+    bad = UNUSED | ({TENSOR_CORE} if exact else set())
     return (one for one in engines if one.workspace_bytes <= room_bytes and not one.notes & bad)
 
 
