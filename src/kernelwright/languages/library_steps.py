@@ -18,12 +18,11 @@ from kernelwright import sizes
 from kernelwright.languages.plan import ELEMENT_BYTES
 from kernelwright.types import Binding, Candidate, OptionValue, Problem, Step
 
-CTYPES = {"fft": ("float", "double"), "tuned_convolution": ("float", "__half", "__nv_bfloat16")}
-OPTIONS = {
-    "fft": {"kind", "sizes", "batch", "inverse", "scale"},
-    "tuned_convolution": {"stride", "padding", "dilation", "groups"},
+ROUTINES = {
+    "fft": (3, ("float", "double"), {"kind", "sizes", "batch", "inverse", "scale"}),
+    "tuned_convolution": (4, ("float", "__half", "__nv_bfloat16"), {"stride", "padding", "dilation", "groups"}),
 }
-ARGUMENTS = {"fft": 3, "tuned_convolution": 4}
+"""How many arguments each takes, C types of its tensors, its options."""
 KINDS = (("r2c", False), ("c2c", False), ("c2c", True), ("c2r", True))
 """Of FFTs, and whether they are inverse."""
 MOST_DIMENSIONS, MOST_NUMBERS = 3, (1 << 31) - 1
@@ -40,10 +39,10 @@ def fault(problem: Problem, candidate: Candidate, step: Step) -> str:
     layouts against each other; what would reach beyond a buffer.
     **Does not cover**: whether the workspace suffices, which only the library says.
     """
-    if step.symbol not in OPTIONS:
+    if step.symbol not in ROUTINES:
         return ""
+    (count, ctypes, asked), options = ROUTINES[step.symbol], dict(step.options)
     *tensors, work = step.arguments or (None,)
-    count, options = ARGUMENTS[step.symbol], dict(step.options)
     if problem.axes:
         return "its sizes are fixed, and the problem has axes that vary"
     if work is None or len(step.arguments) != count or work.kind != "workspace":
@@ -51,8 +50,8 @@ def fault(problem: Problem, candidate: Candidate, step: Step) -> str:
     if any(binding.kind not in ("tensor", "workspace") for binding in tensors):
         return "it takes tensors and workspaces only"
     types, read, out = [b.ctype.removeprefix("const ") for b in tensors], tensors[:-1], tensors[-1]
-    if len(set(types)) > 1 or types[0] not in CTYPES[step.symbol]:
-        return f"its tensors are {', '.join(types)}; it takes {', '.join(CTYPES[step.symbol])}, all the same"
+    if len(set(types)) > 1 or types[0] not in ctypes:
+        return f"its tensors are {', '.join(types)}; it takes {', '.join(ctypes)}, all the same"
     names = [(binding.kind, binding.name) for binding in (*read, out, work)]
     inputs = {tensor.name for tensor in problem.inputs + problem.parameters}
     if (
@@ -64,8 +63,8 @@ def fault(problem: Problem, candidate: Candidate, step: Step) -> str:
     if names[-1] in names[:-1] or names[-2] in names[:-2]:
         return "its output and workspace must be memory of their own"
     views = {f"view{number}" for number in range(len(tensors))} if step.symbol == "tuned_convolution" else set()
-    if not OPTIONS[step.symbol] <= set(options) <= OPTIONS[step.symbol] | views:
-        return f"its options are {', '.join(sorted(OPTIONS[step.symbol]))}; given are {', '.join(sorted(options))}"
+    if not asked <= set(options) <= asked | views:
+        return f"its options are {', '.join(sorted(asked))}; given are {', '.join(sorted(options))}"
     shapes = []
     for number, binding in enumerate(tensors):
         shape, wrong = _shape(problem, candidate, binding, options.get(f"view{number}"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, islice
@@ -48,11 +49,7 @@ class Engine:
 
 
 class Cudnn:
-    """The library with a handle of its own.
-
-    Raises:
-        KernelwrightError: when it refuses a call.
-    """
+    """The library with a handle of its own; every method raises KernelwrightError when a call is refused."""
 
     def __init__(self, library: Any) -> None:
         self._library, self._lock, handle = library, threading.Lock(), ctypes.c_void_p()
@@ -77,10 +74,8 @@ class Cudnn:
         made = self._new(kind)
         try:
             for name, form, *values in attributes:
-                given = (FORMS.get(form, ctypes.c_int) * len(values))(*values)
-                self._call(
-                    "cudnnBackendSetAttribute", ctypes.c_void_p(made), name, form, ctypes.c_int64(len(values)), given
-                )
+                given, count = (FORMS.get(form, ctypes.c_int) * len(values))(*values), ctypes.c_int64(len(values))
+                self._call("cudnnBackendSetAttribute", ctypes.c_void_p(made), name, form, count, given)
             self._call("cudnnBackendFinalize", ctypes.c_void_p(made))
         except KernelwrightError:
             self.drop(made)
@@ -145,26 +140,17 @@ class Cudnn:
 
 
 def usable(engines: Iterable[Engine], *, room_bytes: int, exact: bool) -> Iterator[Engine]:
-    """Returns the engines that fit into a workspace and do what the judge asks of a kernel.
-
-    **Covers**: what the engines' own notes say, and where `exact`, TF32. **Does not cover**: how exact they are.
-    """
+    """Returns the engines that fit into a workspace and whose notes do not speak against them; `exact` forbids TF32."""
     bad = UNUSED | ({TENSOR_CORE} if exact else set())
     return (one for one in engines if one.workspace_bytes <= room_bytes and not one.notes & bad)
 
 
 def fastest(engines: Iterable[Engine], time_us: Callable[[Engine], float]) -> Engine:
-    """Returns the quickest of the first engines; one that fails when it is called has no time.
-
-    Raises:
-        KernelwrightError: when there is none.
-    """
+    """Returns the quickest of the first engines, KernelwrightError without any; one that fails has no time."""
     timed: list[tuple[float, int, Engine]] = []
     for place, engine in enumerate(islice(engines, MOST_MEASURED)):
-        try:
+        with suppress(KernelwrightError):
             timed.append((time_us(engine), place, engine))
-        except KernelwrightError:
-            continue
     if not timed:
         raise KernelwrightError("cuDNN has no engine for this convolution that fits into the plan's workspace")
     return min(timed)[2]
@@ -192,11 +178,7 @@ _chosen: dict[tuple[Any, ...], Engine] = {}
 
 
 def prepared(tensors: list[torch.Tensor], options: Mapping[str, object]) -> Callable[[], None]:
-    """Returns the call of a convolution by the engine that was the fastest here.
-
-    Args:
-        tensors: x, weight, out (dense) and the workspace (bytes), on one device.
-        options: stride, padding and dilation as `1x2`.
+    """Returns the call of a convolution of dense x, weight, out with a workspace, by the engine that was fastest here.
 
     Raises:
         KernelwrightError: without a library or engine, or in a capture before one was chosen.

@@ -21,7 +21,6 @@ TYPES = {
 }  # fmt: skip
 FORWARD, INVERSE, ALIGNMENT_BYTES = -1, 1, 256
 FIX = "pip install 'kernelwright[baselines]', beside torch for CUDA, which brings cuFFT"
-
 _plans: dict[tuple[Any, ...], tuple[int, int]] = {}
 """A plan and the bytes that it works in."""
 _lock = threading.Lock()
@@ -37,11 +36,7 @@ def binding() -> Any:
 
 
 def prepared(tensors: list[torch.Tensor], options: Mapping[str, object]) -> Callable[[], None]:
-    """Returns the call of a transform.
-
-    Args:
-        tensors: input, output (contiguous) and the workspace (bytes), on one device.
-        options: kind, sizes, batch, inverse, scale.
+    """Returns the call of a transform from one contiguous tensor to another with a workspace.
 
     Raises:
         KernelwrightError: where nvmath-python or cuFFT is missing (MissingTool), cuFFT refuses the plan, or it needs a
