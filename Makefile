@@ -30,7 +30,7 @@ check: $(READY)  ## lint, types, layers and the length report
 	$(BIN)/python tools/lengths.py
 
 test: $(READY)   ## all tests; no GPU, no network
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --reruns 1 -rR
+	$(BIN)/python -m pytest -n 2 --dist loadfile --reruns 1 -rR
 
 gpu: $(READY)    ## the judge's score and the tests that need a GPU; a skip is a failure
 	$(BIN)/kernelwright selftest --device cuda --workers $(GPU_WORKERS)

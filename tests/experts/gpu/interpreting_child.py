@@ -20,6 +20,7 @@ def main() -> None:
     serve, match = worker.serve, import_module(f"kernelwright.languages.{language}").match
     if language == "triton":
         worker.mend()
+        import_module("torch")  # Triton asks for it at the first launch: in every fork that would take 1.9 s anew
     for folder in folders:
         child = os.fork()
         if child == 0:
