@@ -84,7 +84,7 @@ def test_an_fft_in_a_graph_is_as_float64_has_it(
     }
     ctype = "float" if dtype == torch.float32 else "double"
     found = replayed(step("fft", ("x", "out"), ctype, options), views, {"x": given})
-    assert_near(found, truth, 1e-5 if dtype == torch.float32 else 1e-12)
+    assert_near(found, truth, 3e-5 if dtype == torch.float32 else 1e-12)
 
 
 CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[str, str, str, int]]] = {
