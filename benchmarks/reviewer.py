@@ -167,15 +167,21 @@ def page(command: str, model: str) -> str:
     }
     strict = scores["classifier"]["kind and family"]
     judged = [line[2:] for line in JUDGED.read_text().splitlines() if line.startswith(("- cheats", "- honest"))]
+    cuda = sides(strict, "CUDA")[1]
     out = [
         "# Reviewers against the judge's verdicts", "",
         f"Made by `{command}`: nothing in it is drawn at random.", "",
         "A reviewer reads a kernel's text and raises a suspicion; a suspicious kernel is judged in full before it "
         "counts. "
         "The judge's verdict is what each file of the corpus is held to by tests and by `kernelwright selftest` "
-        f"({'; '.join(' '.join(line.split()) for line in judged)}, docs/results/judge.md). Counted are cheats "
+        f"(C++: {'; '.join(' '.join(line.split()[1:]) for line in judged)}, docs/results/judge.md). Counted are cheats "
         "that more than wrong values give away: a kernel that is merely wrong looks honest, and the judge's checks of "
-        "values are there for it. Most cheats are a softmax, so without that family little is left to learn from.", "",
+        "values are there for it. Most cheats are a softmax, so without that family little is left to learn from. "
+        "The figures are a little too good: traits were named by who knows these tricks, and their prior was chosen "
+        f"among five values on these folds. Of {len(cuda)} honest CUDA kernels "
+        f"{sum(kernel.family == 'softmax' for kernel in cuda)} are a softmax, so a reviewer that knows a "
+        "softmax would look good there; kernels with PTX are not among them and are more suspected (limits, below).",
+        "",
         "## Nothing known of the kind of trick, nor of the problem family", "",
         "Cheats found where at most so many of the honest kernels (`tests/honest`, `tests/honest_cuda`) are "
         "suspected. The area is the share of pairs in which the cheat is more suspicious than the honest kernel; "

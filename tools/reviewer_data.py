@@ -116,6 +116,17 @@ class Kernel:
         return Case(language=self.language, family=self.family, traits=self.traits, cheats=bool(self.kind))
 
 
+def kind_of(check: str) -> str:
+    """Returns the kind of trick that a check or failure catches first.
+
+    Raises:
+        ValueError: no kind has it.
+    """
+    if check not in KIND_OF:
+        raise ValueError(f"no kind of trick has {check!r}; add it to KINDS in tools/reviewer_data.py")
+    return KIND_OF[check]
+
+
 @functools.cache
 def kernels() -> tuple[Kernel, ...]:
     """Returns every cheat and honest kernel in C++ and CUDA."""
@@ -129,7 +140,7 @@ def kernels() -> tuple[Kernel, ...]:
             hack = hacks_data.hack_of(path, SEALED[path.suffix]) if folder in hacks_data.CHEATS else None
             found.append(Kernel(
                 name=path.stem, folder=folder, language=SEALED[path.suffix],
-                family="softmax" if "softmax" in family else family, kind=KIND_OF[hack.caught_by[0]] if hack else "",
+                family="softmax" if "softmax" in family else family, kind=kind_of(hack.caught_by[0]) if hack else "",
                 deceives=bool(hack and hack.deceives), text=text, traits=traits(text),
             ))  # fmt: skip
     return tuple(found)
