@@ -30,9 +30,10 @@ check: $(READY)  ## lint, types, layers and the length report
 	$(BIN)/python tools/lengths.py
 
 test: $(READY)   ## all tests; no GPU, no network
-	$(BIN)/python -m pytest -n 2 --reruns 1 -rR
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --reruns 1 -rR
 
-gpu: $(READY)    ## the tests that need a GPU; a skip is a failure
+gpu: $(READY)    ## the judge's score and the tests that need a GPU; a skip is a failure
+	$(BIN)/kernelwright selftest --device cuda --workers $(GPU_WORKERS)
 	$(BIN)/python -m pytest tests/gpu --require-gpu -m "not alone" -n $(GPU_WORKERS)
 	$(BIN)/python -m pytest tests/gpu --require-gpu -m alone -n0
 

@@ -4,13 +4,13 @@
     python benchmarks/gpu.py --problems softmax rms_norm --budget 5
     python benchmarks/gpu.py --seconds 500                    # stops in time; run again, it goes on with the next
     python benchmarks/gpu.py --capture                        # only the captures, which need no GPU
-    CUDA_VISIBLE_DEVICES=0 python benchmarks/gpu.py --share 0/2 &
-    CUDA_VISIBLE_DEVICES=1 python benchmarks/gpu.py --share 1/2    # two GPUs of one host: every second problem each
+    python benchmarks/gpu.py --workers 4                      # so many processes, which take the machine's GPUs in turn
 
 Results go to --results (JSON) after each template, and the table is written anew each time, so that a run that is cut
 off has shown all that it did. A later run adds to the same file; --again does what is there already once more. With
---share every process has a file of its own, and the table is of all of them. Captures made elsewhere by --capture can
-be copied to --captures. The judge itself is measured by benchmarks/gpu_judge.py and benchmarks/gpu_screening.py.
+--workers every process has every so-many-th problem and a file of its own, and the table is of all of them; those that
+share a GPU take turns at it: whoever takes times is alone with it, while others compile. Captures made elsewhere by
+--capture can be copied to --captures. The judge itself is measured by benchmarks/gpu_judge.py and gpu_screening.py.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ for place in (ROOT, ROOT / "src", ROOT / ".carry"):
 from benchmarks.gpu_table import LARGE_BYTES, Row, document, line, merged, of_copy, own_file  # noqa: E402
 
 from benchmarks import gpu_problems  # noqa: E402
-from kernelwright import capture, codec, experts, languages, run  # noqa: E402
+from kernelwright import capture, codec, environment, experts, languages, run  # noqa: E402
 from kernelwright import judge as judging  # noqa: E402
 from kernelwright.capture import MODULE as CAPTURE_WORKER  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.graph import Capture, Graph  # noqa: E402
 from kernelwright.judge import Judge  # noqa: E402
+from kernelwright.languages import device_probe  # noqa: E402
 from kernelwright.process import Worker  # noqa: E402
 from kernelwright.run.result import Event, Result  # noqa: E402
 from kernelwright.store import Store  # noqa: E402
@@ -59,6 +60,8 @@ MOVED = re.compile(r"at least (\d+) bytes")
 
 
 PREPARE_DEADLINE_S = judging.PREPARE_DEADLINE_S
+MEMORY_SHARE = 0.9
+"""Of a GPU's memory, for all processes on it."""
 
 
 # ------------------------------------------------------------------------------ captures
@@ -279,10 +282,12 @@ def measured_copy() -> dict[str, float]:
 def _measure_copy() -> None:
     from kernelwright.judge.device import driver, floors
     from kernelwright.judge.device.cuda_executor import CudaExecutor
+    from kernelwright.judge.device.turns import Turns
 
     executor = CudaExecutor()
     empty: Callable[[bool], None] = lambda flag: executor.issue_empty(programmatic=flag)  # noqa: E731
-    found = floors.measure(executor, driver.driver_version(), empty=empty)
+    with Turns(environment.turns()).taken("alone"):
+        found = floors.measure(executor, driver.driver_version(), empty=empty)
     floors.store(found)
     print(json.dumps(found.copy))
 
@@ -290,6 +295,11 @@ def _measure_copy() -> None:
 def keep(data: Row, given: argparse.Namespace) -> None:
     """Writes this process's results, and the table of all."""
     _write(own_file(given.results, given.share), json.dumps(data, indent=1))
+    keep_table(given)
+
+
+def keep_table(given: argparse.Namespace) -> None:
+    """Writes the table of all processes' results."""
     _write(given.table, document(merged(given.results)))
 
 
@@ -395,6 +405,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=math.inf, help="no template begins after so many")
     parser.add_argument("--baselines", choices=sorted(COMPILED), default="all", help="modes of torch.compile")
     parser.add_argument("--compile-seconds", type=float, default=90.0, help="for each mode of torch.compile to compile")
+    parser.add_argument("--workers", type=int, default=1, help="processes, each with a share of the problems")
     parser.add_argument("--share", type=_share, default=(0, 1), metavar="N/COUNT", help="every COUNTth problem from N")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="also what the results have already")
@@ -415,9 +426,37 @@ def _share(text: str) -> tuple[int, int]:
     return int(number), int(count)
 
 
+def in_processes(words: list[str], given: argparse.Namespace) -> int:
+    """Runs one process for each share, each on the GPU whose turn it is; returns how many failed."""
+    devices = environment.visible_devices() or ["0"]
+    on_each = -(-given.workers // len(devices))
+    memory = int(MEMORY_SHARE * device_probe.device().memory_bytes) // on_each
+    threads = max(2, environment.threads() // given.workers)
+    running = []
+    for number in range(given.workers):
+        device = devices[number % len(devices)]
+        variables = {
+            "CUDA_VISIBLE_DEVICES": device,
+            environment.TURNS: str((given.out / "turns" / device).resolve()),
+            environment.DEVICE_BYTES: str(memory),
+            "KERNELWRIGHT_THREADS": str(threads),
+        }
+        command = [sys.executable, str(Path(__file__).resolve()), *words, "--workers", "1"]
+        command += ["--share", f"{number}/{given.workers}"]
+        running.append(subprocess.Popen(command, env=os.environ | variables))
+    return sum(process.wait() != 0 for process in running)
+
+
 def main(words: list[str] | None = None) -> None:
     """Runs the benchmark."""
+    words = sys.argv[1:] if words is None else words
     given = arguments(words)
+    if given.workers > 1:
+        failed = in_processes(words, given)
+        if failed:
+            sys.exit(f"{failed} of {given.workers} processes failed; what they found is kept, run this again to go on")
+        keep_table(given)
+        return
     if given.copy:
         _measure_copy()
         return

@@ -1,4 +1,5 @@
-"""What all tests need: signals as a terminal's foreground job has them, and tests/gpu only where it is asked for.
+"""What all tests need: signals as a terminal's foreground job has them, tests/gpu only where it is asked for, and which
+tests belong into one process.
 
 A shell starts background jobs with SIGINT ignored, and nohup with SIGHUP ignored; both would be inherited by every
 process that a test starts, and tests of Ctrl-C would wait in vain.
@@ -19,7 +20,8 @@ for number in (signal.SIGHUP, signal.SIGTERM):
 
 INHERITED = ("PYTHON", "KERNELWRIGHT_", "OMP_", "TORCH")
 """Beginnings of the names of variables that processes of all tests inherit."""
-GPU_TESTS = Path(__file__).with_name("gpu")
+TESTS = Path(__file__).parent
+GPU_TESTS = TESTS / "gpu"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,6 +31,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     asked = config.getoption("--require-gpu") or any("gpu" in Path(a).parts for a in config.invocation_params.args)
     return True if collection_path == GPU_TESTS and not asked else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps tests together (`--dist loadgroup`) that share a fixture: each process would make it anew."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and shares(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(TESTS).as_posix()))
+
+
+def shares(item: pytest.Item) -> bool:
+    """Tells whether a test uses a fixture of these tests that lives longer than one test."""
+    found = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    return any(fixture.baseid and fixture.scope != "function" for (*_, fixture) in found)
 
 
 def inherited() -> dict[str, str]:

@@ -47,10 +47,11 @@ def problem_at(problem: Problem, sizes: Mapping[str, int]) -> Problem:
 
 def elements(problem: Problem) -> int:
     """Returns the number of elements of all the problem's tensors."""
-    return sum(_count(spec) for spec in problem.arguments)
+    return sum(count_of(spec) for spec in problem.arguments)
 
 
-def _count(spec: TensorSpec) -> int:
+def count_of(spec: TensorSpec) -> int:
+    """Returns how many elements a tensor has."""
     count = 1
     for size in spec.shape:
         count *= size

@@ -304,7 +304,7 @@ EXTRAS = (
     _extra("CuTe DSL", "nvidia-cutlass-dsl", "cute", "kernels in CuTe DSL, under NVIDIA's own licence"),
     _extra("cuda.core", "cuda-core", "compile", "kernels are launched with it"),
     _extra("NVML", "nvidia-ml-py", "gpu", "clocks, power and temperature beside every measurement"),
-    _extra("nvmath", "nvmath-python", "baselines", "vendor libraries with every algorithm tried, as baselines"),
+    _extra("nvmath", "nvmath-python", "baselines", "FFTs by cuFFT as candidates"),
 )
 
 

@@ -1,7 +1,8 @@
 """The operator graph of a reference, free of any framework: what experts read.
 
 Nodes carry core ATen names with every argument named after the operator's schema and every default
-filled in, so that a reader never needs the framework to know what a call means.
+filled in, so that a reader never needs the framework to know what a call means. Complex tensors between FFTs are pairs
+of real numbers, in a last dimension of two.
 Not here: how a graph is captured (capture/worker.py) and what is made of it (experts/).
 """
 

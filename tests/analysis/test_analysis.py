@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests.languages.cuda_files import KERNELS, CudaFile
 
 from kernelwright import cli
-from kernelwright.analysis import KernelAnalysis, analyze, analyze_candidate, lines, ncu, read_rules
+from kernelwright.analysis import KernelAnalysis, analyze, analyze_candidate, lines, ncu, read_launches, read_rules
 from kernelwright.errors import MissingTool, UserError
 from kernelwright.languages.source_build import compile_source
 from kernelwright.store import Store
@@ -167,6 +167,60 @@ def test_ncu_s_rules_are_read_with_their_estimated_gains() -> None:
     assert read_rules("nothing at all") == ()
 
 
+def test_ncu_s_times_are_read_in_every_unit() -> None:
+    launches = read_launches(RECORDED)
+    assert [launch.kernel for launch in launches] == ["gemm", "gemm"]
+    assert [launch.duration_us for launch in launches] == pytest.approx([1210.56, 3.52])
+    assert [launch.memory_bytes_per_s for launch in launches] == pytest.approx([3.12e12, 812.5e9])
+    assert read_launches("nothing at all") == ()
+    unknown = RECORDED.replace('"us"', '"cycle"').replace('"Tbyte/s"', '"furlong"')
+    assert (read_launches(unknown)[0].duration_us, read_launches(unknown)[0].memory_bytes_per_s) == (None, None)
+
+
+def fake_ncu(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Puts an ncu of the test's own before all others on PATH."""
+    fake = folder / "ncu"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_a_profile_leaves_the_clocks_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Path(__file__).with_name("ncu.csv")
+    fake_ncu(tmp_path, monkeypatch, f'printf "%s\\n" "$@" > {tmp_path}/asked\ncat {recorded}')
+    found = ncu.profile(["./run", "--size", "3"])
+    assert (len(found.rules), len(found.launches)) == (3, 2)
+    asked = (tmp_path / "asked").read_text().split("\n")
+    assert asked[asked.index("--clock-control") + 1] == "none"
+    assert asked[-4:] == ["./run", "--size", "3", ""]
+
+
+SCALE = 'extern "C" __global__ void scale(float* x) { x[threadIdx.x] *= 2.0f; }'
+
+
+def test_a_profile_is_printed_behind_the_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "scale.cu"
+    source.write_text(SCALE)
+    fake_ncu(tmp_path, monkeypatch, f"cat {Path(__file__).with_name('ncu.csv')}")
+    said = CliRunner().invoke(cli.cli, ["analyze", str(source), "--profile", "./run"])
+    assert said.exit_code == 0, said.output
+    assert "ncu gemm: 1210.6 us, 3120 GB/s to and from memory" in said.output
+    assert said.output.index("registers") < said.output.index("ncu gemm") < said.output.index("about 83 %")
+    told = CliRunner().invoke(cli.cli, ["analyze", str(source), "--profile", "./run", "--json"])
+    data = json.loads(told.stdout)
+    assert (len(data["profile"]), len(data["launches"])) == (3, 2)
+
+
+def test_without_counters_the_analysis_is_printed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "scale.cu"
+    source.write_text(SCALE)
+    fake_ncu(tmp_path, monkeypatch, "echo '==ERROR== ERR_NVGPUCTRPERM - no permission'; exit 1")
+    said = CliRunner().invoke(cli.cli, ["analyze", str(source), "--profile", "./run"])
+    assert isinstance(said.exception, UserError)
+    assert "next best sources" in str(said.exception)
+    assert "registers" in said.output
+
+
 def test_without_ncu_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MissingTool, match="there is no ncu"):
@@ -184,9 +238,6 @@ def test_without_ncu_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_ncu_refuses_is_said_clearly(
     said: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = tmp_path / "ncu"
-    fake.write_text(f"#!/bin/sh\necho '{said}'\nexit 1\n")
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    fake_ncu(tmp_path, monkeypatch, f"echo '{said}'\nexit 1")
     with pytest.raises(UserError, match=words):
         ncu.profile(["true"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from kernelwright import experts, languages, problems, run
 from kernelwright import judge as judging
 from kernelwright.errors import SourceError
 from kernelwright.graph import Capture
+from kernelwright.languages import device_probe
+from kernelwright.languages.device_probe import DeviceAnswer
 from kernelwright.testing.strategies import fake_measurement
 from kernelwright.types import Measurement, Policy, Problem, Target
 
@@ -166,3 +169,33 @@ def test_the_whole_flow_runs_goes_on_and_is_merged(
     assert "compile:max-autotune left out" in page
     assert "| rows | " in page
     assert "out of time before softmax" in capsys.readouterr().out
+
+
+class Ended:
+    """A process that has ended well."""
+
+    def wait(self) -> int:
+        return 0
+
+
+def test_processes_on_one_gpu_share_its_memory_and_take_turns(flow: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    flow("--problems", "softmax")
+    started: list[tuple[list[str], dict[str, str]]] = []
+
+    def start(command: list[str], env: dict[str, str]) -> Ended:
+        started.append((command, env))
+        return Ended()
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(device_probe, "device", lambda: DeviceAnswer(memory_bytes=1000))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
+    monkeypatch.setenv("KERNELWRIGHT_THREADS", "9")
+    flow("--problems", "softmax", "--workers", "3")
+    assert [words[-1] for words, _ in started] == ["0/3", "1/3", "2/3"]
+    assert all(words[-4:-1] == ["--workers", "1", "--share"] for words, _ in started)
+    variables = [env for _, env in started]
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in variables] == ["4", "7", "4"]
+    assert {env["KERNELWRIGHT_DEVICE_BYTES"] for env in variables} == {"450"}
+    assert {env["KERNELWRIGHT_THREADS"] for env in variables} == {"3"}
+    turns = [env["KERNELWRIGHT_TURNS"] for env in variables]
+    assert turns[0] == turns[2] != turns[1]

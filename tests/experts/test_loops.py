@@ -17,8 +17,9 @@ import torch.nn.functional as F  # noqa: N812
 
 from kernelwright.codec import dumps, loads
 from kernelwright.experts import MOST_NODES, templates
+from kernelwright.experts.loops import READERS, buffers_of, nests_of
 from kernelwright.graph import Graph
-from kernelwright.types import Candidate, Point, Problem, Space, Template, replace
+from kernelwright.types import Candidate, Point, Problem, Refusal, Space, Template, replace
 
 from .graphs import TARGET, Traced, build, run_candidate, traced
 
@@ -386,3 +387,19 @@ def test_a_graph_that_would_take_minutes_is_refused_with_its_size() -> None:
     offer = templates(small.problem, large, target=TARGET)
     assert offer.templates == ()
     assert f"{MOST_NODES + 1} operators" in offer.refusals[0].reason
+
+
+def test_a_fold_that_is_written_twice_is_computed_once() -> None:
+    case = traced(lambda x: (F.softmax(x, -1), F.log_softmax(x, -1)), X)
+    kernels = nests_of(case.problem, case.graph, READERS)
+    assert not isinstance(kernels, Refusal)
+    ((loops,),) = kernels
+    assert sorted(str(getattr(fold, "kind", "")) for fold in loops.segments[0].folds) == ["max_of_exp", "sum"]
+
+
+def test_moments_of_columns_read_every_element_once() -> None:
+    case = traced(lambda x: (x.mean(0), x.var(0)), normal(512, 65))
+    kernels = nests_of(case.problem, case.graph, READERS)
+    assert not isinstance(kernels, Refusal)
+    readers = [loops for boxes in kernels for loops in boxes if "in0" in buffers_of([loops])[0]]
+    assert len(readers) == 1

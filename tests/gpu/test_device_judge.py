@@ -1,4 +1,7 @@
-"""The device judge on a real device: right kernels pass, faults cost only the offender, tricks are caught."""
+"""The device judge on a real device: right kernels pass, faults cost only the offender, times hold.
+
+Not here: the corpus of cheats, planted bugs and honest kernels, which `make gpu` has judged by `kernelwright selftest`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from pathlib import Path
 import pytest
 from tests.gpu import device_kernels as kernels
 from tests.gpu.conftest import Judges
-from tests.languages.cuda_files import CHEATS, CudaFile, files
 
 from kernelwright.judge import policies_for
 from kernelwright.judge.device import memory_check
@@ -80,22 +82,6 @@ def test_an_artifact_that_is_not_what_the_plan_says_fails_at_loading(
     assert isinstance(outcome, Failure)
     assert f"{outcome.stage}: {outcome.kind}" in kernels.ARTIFACT_FAULTS[name]
     assert next(judge.judge([right], quick)).passed
-
-
-ON_DEVICE = [file for file in files(CHEATS) if file.needs_device]
-
-
-@pytest.mark.parametrize("cheat", ON_DEVICE, ids=lambda file: file.path.stem)
-def test_a_trick_that_only_a_device_shows_is_caught(
-    judges: Judges, quick: Policy, target: Target, cheat: CudaFile
-) -> None:
-    if target.architecture not in cheat.architectures:
-        pytest.skip(f"for {', '.join(cheat.architectures)}")
-    checkers = tuple(tool for tool in memory_check.TOOLS if tool in cheat.caught_by)
-    policy = replace(policies_for(target)["measure"], name="cheats", call_deadline_s=2.0, memory_checkers=checkers)
-    problem: Problem = cheat.problem
-    record = next(judges.of(problem).judge([cheat.candidate], policy))
-    assert outcome_of(record).partition(": ")[2] in cheat.caught_by, record.outcome
 
 
 def test_compute_sanitizer_finds_what_is_planted_and_nothing_else(target: Target) -> None:

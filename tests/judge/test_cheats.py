@@ -10,6 +10,8 @@ from tests.judge.kernel_files import Kernel, Sessions, kernels, reason
 from kernelwright.types import Failure
 
 CHEATS = kernels("cheats")
+pytestmark = pytest.mark.xdist_group("corpus")
+"""With honest kernels: a problem's files are judged together, the first time one of them is asked for."""
 
 
 @pytest.mark.parametrize("kernel", CHEATS, ids=lambda k: k.path.stem)

@@ -13,10 +13,11 @@ from kernelwright.types import Check, replace
 
 CHECKERS = ("address", "undefined", "thread")
 CHECKED = replace(QUICK, name="checked", families=("given",), rounds=2, memory_checkers=CHECKERS)
-CHEATS = kernels("cheats/checked")
+CHEATS = sorted(kernels("cheats/checked"), key=lambda kernel: kernel.problem)
 PROMPT = ("openmp_all", "tasks", "own_allocation", "streaming_stores", "two_steps", "own_workspace")
 """Honest kernels of one problem that use what checkers have trouble with."""
-HONEST = kernels("honest")
+HONEST = sorted(kernels("honest"), key=lambda kernel: kernel.problem)
+"""Problem by problem: turning to another draws inputs anew, and compares with its reference."""
 
 
 @pytest.fixture(scope="module")

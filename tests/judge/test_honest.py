@@ -6,6 +6,8 @@ import pytest
 from tests.judge.kernel_files import Kernel, Sessions, judged, kernels, reason
 
 HONEST = kernels("honest")
+pytestmark = pytest.mark.xdist_group("corpus")
+"""With cheats: a problem's files are judged together, the first time one of them is asked for."""
 
 
 @pytest.mark.parametrize("kernel", HONEST, ids=lambda k: k.path.stem)

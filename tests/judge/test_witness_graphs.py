@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.judge.witness import cuda
 from kernelwright.judge.witness.engine import Engine
+from kernelwright.judge.witness.spans import span_check
 
 HONEST = next(f for f in python_files("honest_python") if f.path.stem == "plain").path.read_text()
 BODY = HONEST.replace("        return F.layer_norm", "        y, m = F.layer_norm")
@@ -73,17 +74,63 @@ def recording(graph: Graph, stream: object) -> Iterator[None]:
         yield
 
 
+MARKS = (4099, 4111)
+
+
+class Recorded:
+    """A recorder of what this device, the processor, does: replays, and copies between tensors of bytes."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[int]] = []
+        self.why, self.on, self.aside = "", False, False
+        self.later: list[Graph] = []
+
+    def _seen(self, size: int, work: Any) -> None:
+        start = time.perf_counter_ns()
+        work()
+        if self.on:
+            self.rows.append([start, time.perf_counter_ns(), 7, size])
+
+    def replay(self, graph: Graph) -> None:
+        if self.aside:
+            self.later.append(graph)  # as on a stream that nobody waits for
+        else:
+            self._seen(0, graph.replay)
+
+    def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
+        self._seen(to.numel() if to.dtype is torch.uint8 else 0, lambda: to.copy_(source))
+
+    def synchronize(self) -> None:
+        for graph in self.later:
+            self._seen(0, lambda g=graph: [g.replay() for _ in range(100)])
+        self.later.clear()
+
+    def start(self) -> str:
+        self.on = not self.why
+        return self.why
+
+    def stop(self) -> dict[str, Any]:
+        assert self.on
+        self.on = False
+        return {"activities": self.rows, "dropped": 0, "code": 0}
+
+
 class GraphStand(Stand):
     def _engine(self, device: str) -> Engine:
         return cuda.Accelerator(self.memory, device)
 
 
 @pytest.fixture
-def stand(monkeypatch: pytest.MonkeyPatch) -> Stand:
+def recorder() -> Recorded:
+    return Recorded()
+
+
+@pytest.fixture
+def stand(monkeypatch: pytest.MonkeyPatch, recorder: Recorded) -> Stand:
     fakes = {
-        "_Graph": Graph, "_graph": recording, "_Event": Event, "_Stream": Stream, "_replay": Graph.replay,
-        "_stream": lambda _: contextlib.nullcontext(), "_synchronize": lambda: None, "_record": Event.record,
-        "_elapsed": lambda first, last: (last.at - first.at) / 1e6,
+        "_Graph": Graph, "_graph": recording, "_Event": Event, "_Stream": Stream, "_replay": recorder.replay,
+        "_stream": lambda _: contextlib.nullcontext(), "_synchronize": recorder.synchronize, "_record": Event.record,
+        "_elapsed": lambda first, last: (last.at - first.at) / 1e6, "_copy": recorder.copy, "Cupti": lambda: recorder,
     }  # fmt: skip
     for name, fake in fakes.items():
         monkeypatch.setattr(cuda, name, fake)
@@ -147,3 +194,49 @@ def test_what_a_call_must_not_do(body: str, check: str, stand: Stand) -> None:
     stand.load(f"{BODY}        {body}\n")
     (found, *_) = stand.call((0, 1))
     assert found[0] == check
+
+
+def record(stand: Stand) -> dict[str, Any]:
+    stand.draw(1)
+    stand.holder.ready((0, 1, 2), moved=False)
+    told = stand.holder.record(MARKS)
+    assert stand.holder.hand_in() == []
+    assert_right(stand, 2)
+    return told
+
+
+def test_a_recorded_block_lies_between_its_marks_and_a_timed_one_has_none(stand: Stand, recorder: Recorded) -> None:
+    stand.draw(0)
+    stand.load(HONEST)
+    found = span_check(record(stand), marks=MARKS, calls=3, least=3)
+    assert found.passed, found.evidence
+    assert [size for *_, size in recorder.rows] == [MARKS[0], 0, 0, 0, MARKS[1]]
+    recorder.rows.clear()
+    recorder.on = True
+    assert stand.call((0,)) == []
+    assert [size for *_, size in recorder.rows if size] == []
+
+
+def test_graphs_that_run_where_the_events_are_not_are_named(stand: Stand, recorder: Recorded) -> None:
+    stand.draw(0)
+    stand.load(HONEST)
+    recorder.aside = True
+    found = span_check(record(stand), marks=MARKS, calls=3, least=3)
+    assert not found.passed
+    assert "outside the time of its calls" in found.evidence
+
+
+def test_direct_calls_are_recorded_with_the_walls_time(stand: Stand, recorder: Recorded) -> None:
+    stand.draw(0)
+    stand.load(f"{BODY}        assert float(m.sum()) == float(m.sum())\n        return y, m\n")
+    told = record(stand)
+    assert [size for *_, size in recorder.rows] == list(MARKS)
+    stamps = stand.memory.stamps[:3]
+    assert told["clock_ns"] == stamps[2, 1] - stamps[0, 0] > 0
+
+
+def test_without_a_recorder_the_block_runs_all_the_same(stand: Stand, recorder: Recorded) -> None:
+    recorder.why = "it is not there"
+    stand.draw(0)
+    stand.load(HONEST)
+    assert record(stand)["why"] == "it is not there"

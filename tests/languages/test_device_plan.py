@@ -129,7 +129,7 @@ def test_limits_are_those_of_the_architecture(architecture: str) -> None:
         (plan(STEP, replace(CLEAR, byte=256)), "step 2: a memset's byte is 256; it needs a whole number from 0 to 255"),
         (plan(STEP, replace(CLEAR, arguments=(OUT, OUT))), "step 2: a memset has one argument, a tensor or a workspace"),
         (plan(STEP, replace(CLEAR, launch=LAUNCH)), "step 2: a memset has no launch"),
-        (plan(Step(symbol="sort", kind="library", arguments=(X, OUT))), "step 1 'sort': there is no library routine of that name; known are matmul, addmm, convolution"),
+        (plan(Step(symbol="sort", kind="library", arguments=(X, OUT))), "step 1 'sort': there is no library routine of that name; known are matmul, addmm, convolution, tuned_convolution, fft"),
     ],
 )  # fmt: skip
 def test_faults_are_named_precisely(candidate: Candidate, message: str) -> None:

@@ -1,12 +1,11 @@
-"""One optimisation with a fake judge, to be killed: `kill_child.py STORE LOG [HANGS_AT]`.
+"""One optimisation with a fake judge, to be killed.
 
 The log gets a line `judged ...` before the judge hands over a record and `stored ...` after the
-store acknowledged it. It prints why the optimisation stopped.
+store acknowledged it; a file beside it gets why the optimisation stopped.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from tests.search.fake_judge import CAPTURE, TARGET, FakeParts, note
@@ -29,14 +28,15 @@ class Witnessed(Store):
         return kept
 
 
-def main(path: str, log: str, hangs_at: str = "") -> None:
-    with Witnessed(path, log=Path(log)) as store:
-        fake = FakeParts(options={"log": Path(log), "pause_s": 0.003, "hangs_at": int(hangs_at or -1)})
+def said(log: Path) -> Path:
+    """Returns where a child of this log says why it stopped."""
+    return log.with_suffix(".stopped")
+
+
+def main(path: Path, log: Path, hangs_at: int | None = None) -> None:
+    with Witnessed(str(path), log=log) as store:
+        fake = FakeParts(options={"log": log, "pause_s": 0.003, "hangs_at": hangs_at})
         # The first run says a seed, so that the test is repeatable; the others must find it in the store.
         seed = None if store.runs() else 11
         result = optimize(CAPTURE, TARGET, store=store, budget_s=1e9, parts=fake.parts(), seed=seed)
-    print(result.stopped, flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    said(log).write_text(result.stopped)

@@ -8,17 +8,18 @@ because every record is appended as soon as it is judged.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
+from tests.run.kill_child import main, said
 from tests.search.fake_judge import CAPTURE, TARGET, FakeParts
 
 from kernelwright.run import optimize
@@ -27,7 +28,8 @@ from kernelwright.store import Store
 KILLS = 50
 JUDGED = 2
 """By each child at most; the next one hangs. 50 of them leave some of the 108 judgements, however late a kill comes."""
-HERE = Path(__file__).parent
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([main.__module__])
 
 
 def lines_of(log: Path) -> list[str]:
@@ -47,22 +49,31 @@ def kept_in(path: Path) -> dict[tuple[str, str], str]:
         db.close()
 
 
-def start(store: Path, log: Path, *hangs_at: int) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *filter(None, sys.path)])}
-    command = [sys.executable, str(HERE / "kill_child.py"), str(store), str(log), *map(str, hangs_at)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+def start(store: Path, log: Path, hangs_at: int | None = None) -> ForkServerProcess:
+    """Starts a child as a copy of a process that has imported everything: that takes most of a child's time."""
+    said(log).unlink(missing_ok=True)
+    child = CONTEXT.Process(target=main, args=(store, log, hangs_at))
+    child.start()
+    return child
 
 
-def kill_later(child: subprocess.Popen[bytes], log: Path, rng: random.Random) -> None:
+def stopped(child: ForkServerProcess, log: Path) -> str:
+    """Waits for the end of a child that nobody kills; returns why it stopped."""
+    child.join(300)
+    assert child.exitcode == 0
+    return said(log).read_text()
+
+
+def kill_later(child: ForkServerProcess, log: Path, rng: random.Random) -> None:
     """Kills the child after a few more lines (two for each judgement) and a moment."""
     enough = len(lines_of(log)) + rng.randrange(0, 2 * JUDGED + 1)
-    while child.poll() is None and len(lines_of(log)) < enough:
+    while child.is_alive() and len(lines_of(log)) < enough:
         time.sleep(0.001)
     # Also before the first judgement: while the store is opened, migrated or replayed.
     time.sleep(rng.random() * (0.1 if rng.random() < 0.1 else 0.006))
-    child.send_signal(signal.SIGKILL)
-    child.communicate()
-    assert child.returncode == -signal.SIGKILL
+    child.kill()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.slow
@@ -85,8 +96,7 @@ def test_nothing_acknowledged_is_lost_or_judged_again(tmp_path: Path) -> None:
         kept = after
     assert len(kept) > 20
 
-    out, _ = start(path, log).communicate(timeout=300)
-    assert out.strip() == b"finished"
+    assert stopped(start(path, log), log) == "finished"
     again = Counter(line.split(" ", 1)[1] for line in lines_of(log) if line.startswith("judged"))
     assert sum(again.values()) - len(again) <= KILLS
     with Store(path) as store, Store(tmp_path / "whole.sqlite") as fresh:
@@ -108,12 +118,12 @@ def test_ctrl_c_ends_it_with_an_answer_at_any_moment(tmp_path: Path) -> None:
     for _ in range(5):
         seen = len(lines_of(log))
         child = start(path, log, 10)
-        while child.poll() is None and len(lines_of(log)) < seen + 2:
+        while child.is_alive() and len(lines_of(log)) < seen + 2:
             time.sleep(0.001)
         time.sleep(rng.random() * 0.02)
-        child.send_signal(signal.SIGINT)
-        out, _ = child.communicate(timeout=300)
-        assert (child.returncode, out.strip()) == (0, b"interrupted")
+        assert child.pid
+        os.kill(child.pid, signal.SIGINT)
+        assert stopped(child, log) == "interrupted"
         session = [tuple(line.split()) for line in lines_of(log)[seen:]]
         judged = {(c, p) for event, c, p in session if event == "judged"}
         assert judged
@@ -126,13 +136,14 @@ def test_ctrl_c_ends_it_with_an_answer_at_any_moment(tmp_path: Path) -> None:
 def test_processes_on_one_store_agree(count: int, killed: int, tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
     victims = [start(path, tmp_path / f"killed{number}", JUDGED) for number in range(killed)]
-    children = [start(path, tmp_path / f"log{number}") for number in range(count - killed)]
+    logs = [tmp_path / f"log{number}" for number in range(count - killed)]
+    children = [(start(path, log), log) for log in logs]
     for number, victim in enumerate(victims):
-        while len(lines_of(tmp_path / f"killed{number}")) < 2 and victim.poll() is None:
+        while len(lines_of(tmp_path / f"killed{number}")) < 2 and victim.is_alive():
             time.sleep(0.001)
         victim.kill()
-        victim.communicate()
-    assert [child.communicate(timeout=300)[0].split()[-1] for child in children] == [b"finished"] * (count - killed)
+        victim.join()
+    assert [stopped(*child) for child in children] == ["finished"] * (count - killed)
     with Store(path) as store:
         assert store.verify() == ()
         both = optimize(CAPTURE, TARGET, store=store, budget_s=1e9, parts=FakeParts().parts())

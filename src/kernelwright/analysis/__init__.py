@@ -7,7 +7,7 @@ Not here: whether a kernel is right or fast (judge).
 """
 
 from kernelwright.analysis.findings import Analysis, KernelAnalysis, analyze, analyze_candidate, analyze_cubin
-from kernelwright.analysis.ncu import profile, read_rules
+from kernelwright.analysis.ncu import Profile, profile, read_launches, read_rules
 from kernelwright.analysis.occupancy import Occupancy, occupancy
 from kernelwright.analysis.text import lines
 
@@ -15,11 +15,13 @@ __all__ = [
     "Analysis",
     "KernelAnalysis",
     "Occupancy",
+    "Profile",
     "analyze",
     "analyze_candidate",
     "analyze_cubin",
     "lines",
     "occupancy",
     "profile",
+    "read_launches",
     "read_rules",
 ]

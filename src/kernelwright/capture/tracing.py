@@ -52,6 +52,8 @@ IDENTITIES = frozenset(
         "expand.default",
         "view.default",
         "slice.Tensor",
+        "view_as_real.default",
+        "view_as_complex.default",
     )
 )
 """In a functional graph these give their first argument back where shape, dtype and strides are the same."""
@@ -63,6 +65,12 @@ CANONICAL = {
 }
 """Operators of the same schema and values: those that export chooses between by whether gradients are wanted, and our
 own that stand for whole recurrent networks."""
+
+PAIRED = frozenset(
+    f"aten.{name}.default" for name in ("_fft_r2c", "_fft_c2c", "_fft_c2r", "view_as_real", "view_as_complex")
+)
+"""Operators whose complex tensors a graph has as pairs of real numbers, in a last dimension of two that `dim` does not
+count. No other operator of complex numbers is in graphs."""
 
 SIZED = frozenset({"aten.view.default", "aten.expand.default"})
 """Their `size` is written out: no -1 that a reader would have to resolve."""
@@ -261,6 +269,10 @@ class _Builder:
             raise Untraceable(f"{target} changes its arguments")
         arguments = tuple((name, self._argument(item, str(target))) for name, item in _named(node, target))
         value: Any = node.meta.get("val")
+        if any(_is_complex(item) for item in (value, *(given.meta.get("val") for given in node.all_input_nodes))):
+            if str(target) not in PAIRED:
+                raise Untraceable(f"{target} works on complex numbers")
+            value = torch.view_as_real(value) if _is_complex(value) else value
         several = isinstance(value, tuple | list)
         results = tuple(_maybe_result(item, str(target)) for item in (tuple(value) if several else (value,)))
         op = CANONICAL.get(str(target), str(target))
@@ -319,6 +331,10 @@ def used(node: Node) -> set[str]:
         elif isinstance(item, tuple):
             pending.extend(item)
     return found
+
+
+def _is_complex(item: object) -> bool:
+    return isinstance(item, torch.Tensor) and item.is_complex()
 
 
 def _named(node: torch.fx.Node, target: torch._ops.OpOverload) -> list[tuple[str, Any]]:

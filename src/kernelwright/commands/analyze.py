@@ -41,13 +41,25 @@ def analyze_command(
         found = analysis.analyze_candidate(problem, candidate, architecture=architecture)
     else:
         found = analysis.analyze(Path(kernel), architecture=architecture, block=block)
-    rules = analysis.profile(shlex.split(command)) if command else ()
     if as_json:
         data = codec.to_data(found)
-        click.echo(json.dumps({**data, "profile": codec.to_data(rules)} if command else data, indent=1))
+        if command:
+            profile = analysis.profile(shlex.split(command))
+            data |= {"profile": codec.to_data(profile.rules), "launches": codec.to_data(profile.launches)}
+        click.echo(json.dumps(data, indent=1))
         return
     for line in analysis.lines(found):
         out.print(line, markup=False, soft_wrap=True)
-    for rule in rules:
+    if command:  # only now: where there are no counters, the lines above are the next best source
+        _print(analysis.profile(shlex.split(command)))
+
+
+def _print(profile: analysis.Profile) -> None:
+    for launch in profile.launches:
+        took = "" if launch.duration_us is None else f" {launch.duration_us:.1f} us"
+        rate = launch.memory_bytes_per_s
+        moved = "" if rate is None else f", {rate / 1e9:.0f} GB/s to and from memory"
+        out.print(f"ncu {launch.kernel}:{took}{moved}", markup=False, soft_wrap=True)
+    for rule in profile.rules:
         gain = f"about {rule.speedup_percent:.0f} %: " if rule.speedup_percent else ""
         out.print(f"ncu [{rule.name}] {rule.kernel}: {gain}{rule.text}", markup=False, soft_wrap=True)

@@ -24,6 +24,7 @@ EXPERTS = {
         "gpu.topk",
         "gpu.bag",
         "gpu.recurrence",
+        "gpu.fft",
         "gpu.program",
     ),
 }

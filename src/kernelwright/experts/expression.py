@@ -85,6 +85,8 @@ class Evaluator:
     """The stored tensors that were read."""
     tables: dict[str, t.Table] = field(default_factory=dict)
     """The literal tensors that were read."""
+    equal: dict[t.Fold | t.Scan, t.Fold | t.Scan] = field(default_factory=dict)
+    """The kernel's own folds and scans that another one before them equals."""
     known: dict[tuple[object, ...], Expression] = field(default_factory=dict)
     values: dict[tuple[t.Tensor, Index], Expression] = field(default_factory=dict)
 
@@ -193,11 +195,12 @@ class Evaluator:
             return self.value(tensor.arg, tensor.index(index, Affine(int(str(found.data)))))
         return self.value(tensor.arg, tensor.index(index, Affine(0, ((found, 1),))))
 
-    def folded(self, tensor: t.Tensor, index: Index) -> Expression:
+    def folded(self, tensor: t.Fold | t.Scan, index: Index) -> Expression:
         """Returns the result of a fold or scan of this kernel."""
         own = self.inside.get(tensor)
         if own is None or own != index:
             raise StoreNeeded(tensor)
+        tensor = self.equal.get(tensor, tensor)
         variables = self.available
         if isinstance(tensor, t.Scan):
             variables |= {v for part in index for v, _ in part.terms if isinstance(v, Variable)}

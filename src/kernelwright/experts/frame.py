@@ -190,7 +190,7 @@ def attempt(
     for low, high in pairwise(ends):
         part = variables if not cuts else [*variables[:-1], last.part(low, high)]
         marks = {v for v in reduced if v in part} | ({part[-1]} if last in reduced else set())
-        segment, evaluator = evaluate(kernel, stored, part, marks)
+        segment, evaluator = evaluate(kernel, stored, part, marks, alone=not cuts)
         segments.append(segment)
         tables |= evaluator.tables
         used |= evaluator.used
@@ -198,9 +198,17 @@ def attempt(
 
 
 def evaluate(
-    kernel: Kernel, stored: dict[t.Tensor, t.Source], variables: list[Variable], reduced: set[Variable]
+    kernel: Kernel,
+    stored: dict[t.Tensor, t.Source],
+    variables: list[Variable],
+    reduced: set[Variable],
+    *,
+    alone: bool,
 ) -> tuple[Segment, Evaluator]:
-    """Returns everything that a kernel computes, as expressions over variables."""
+    """Returns everything that a kernel computes, as expressions over variables.
+
+    A fold that is written twice is computed once where the segment is `alone`: in every segment folds are the same.
+    """
     extents = [v.axis for v in variables]
     position = linearise(tuple(variable(v) for v in variables), extents)
     kept = [(v, e) for v, e in zip(variables, extents, strict=True) if v not in reduced]
@@ -213,7 +221,15 @@ def evaluate(
     inside |= {s: places[s] for s in kernel.scans}
     available = frozenset(v for v in variables if v not in reduced)
     evaluator = Evaluator(inside=inside, available=available, stored=stored)
-    folds: dict[t.Tensor, Expression] = {f: evaluator.value(f.arg, places[f]) for f in every}
+    folds: dict[t.Tensor, Expression] = {}
+    seen: dict[tuple[object, ...], t.Fold | t.Scan] = {}
+    for one in every:
+        value = evaluator.value(one.arg, places[one])
+        first = seen.setdefault((type(one), one.kind, one.dtype, value), one)
+        if first is one or not alone:
+            folds[one] = value
+        else:
+            evaluator.equal[one] = first
     whole, rows = size_of(kernel.frame), size_of(kernel.frame, reduced=False)
     writes: list[Write] = []
     for store in kernel.stores:

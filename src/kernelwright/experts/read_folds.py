@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kernelwright.experts import tensors as t
+from kernelwright.experts.fold_parts import part_of
 from kernelwright.experts.read import Call, Read, choose, compare, num, op, to
 from kernelwright.experts.read_views import reshape
 
@@ -99,6 +100,10 @@ def read_arg(kind: t.FoldKind) -> Read:
 def centred(x: t.Tensor, axes: tuple[int, ...]) -> tuple[t.Tensor, t.Tensor, t.Tensor]:
     """Returns the mean, x less its mean, and the sum of its squares; reduced axes are kept."""
     count = count_of(x, axes)
+    if axes == tuple(range(len(axes))) and len(axes) < len(x.shape):
+        part = part_of(1, x.shape[: len(axes)], x.size // max(1, count))
+        if part != count:
+            return centred_in_parts(x, len(axes), part)
     if count >= LONG_ROW and len(x.shape) - 1 in {axis % len(x.shape) for axis in axes} and x.dtype != "float64":
         # An error of the mean moves every element: over many elements it is worth summing in double.
         total = t.fold("sum", x, axes, keep=True, dtype="float64")
@@ -107,6 +112,26 @@ def centred(x: t.Tensor, axes: tuple[int, ...]) -> tuple[t.Tensor, t.Tensor, t.T
         mean = mean_of(x, axes, keep=True)
     rest = op("sub", x, mean)
     return mean, rest, t.fold("sum", op("mul", rest, rest), axes, keep=True)
+
+
+def centred_in_parts(x: t.Tensor, leading: int, part: int) -> tuple[t.Tensor, t.Tensor, t.Tensor]:
+    """Returns what `centred` does of some leading axes, whose elements are read once: part by part.
+
+    Each part's squares are about its own mean, and moved to the whole's by the distance of the means (Chan, Golub and
+    LeVeque, 1979, for parts of one size).
+    """
+    rest_shape = x.shape[leading:]
+    count = math.prod(x.shape[:leading])
+    cut = reshape(x, (count // part, part, *rest_shape))
+    means = mean_of(cut, (1,), keep=True)
+    inside = op("sub", cut, means)
+    squares = t.fold("sum", op("mul", inside, inside), (1,), keep=True)
+    mean = mean_of(means, (0,), keep=True)
+    apart = op("sub", means, mean)
+    moved = op("add", squares, op("mul", op("mul", apart, apart), num(float(part))))
+    kept = (*(1,) * leading, *rest_shape)
+    whole = reshape(mean, kept)
+    return whole, op("sub", x, whole), reshape(t.fold("sum", moved, (0,), keep=True), kept)
 
 
 def without_axes(x: t.Tensor, axes: tuple[int, ...], *, keep: bool) -> t.Tensor:

@@ -14,19 +14,14 @@ from math import prod
 
 from kernelwright.experts import tensors as t
 from kernelwright.experts.expression import StoreNeeded
+from kernelwright.experts.fold_parts import part_of
 from kernelwright.experts.frame import Frame, Kernel, Loops, Store, frame_of, lower, size_of
-from kernelwright.experts.index import NotAffine, strides_of
+from kernelwright.experts.index import NotAffine
 from kernelwright.experts.read import Unreadable
 from kernelwright.experts.read_views import reshape
 
-FEW_RESULTS = 64
-"""Folds with fewer results than this, and much to reduce, are folded in parts."""
-LONG = 1 << 14
-"""Elements of a part of a fold over the innermost axes; also what makes a fold long."""
 RETRIES = 20
 """Attempts to place everything; each stores one more tensor."""
-TALL = 128
-"""Rows of a part of a fold over leading axes."""
 
 
 @dataclass
@@ -109,31 +104,6 @@ def simplified(fold: t.Fold, frames: set[Frame] | None) -> t.Tensor:
     shape = tuple(n for axis, n in enumerate(fold.arg.shape) if not first <= axis <= last)
     done = reshape(done, shape)
     return simplified(replace(fold, arg=done, axes=rest), frames) if rest else reshape(done, fold.shape)
-
-
-def part_of(before: int, block: tuple[int, ...], after: int, frames: set[Frame]) -> int:
-    """Returns how many elements each part of a fold should have; all of the block's means not to split."""
-    count = prod(block)
-    if before * after == 1:
-        for frame in frames:
-            if size_of(frame) == count and len(frame) == 2 and frame[1].reduced:
-                return frame[1].extent
-    goal = LONG if after == 1 else TALL
-    if count <= 2 * goal or (after == 1 and before >= FEW_RESULTS):
-        return count
-    if after > 1 and before * after >= FEW_RESULTS * 1024:
-        return count
-    # Parts are whole inner axes and a divisor of the next one, so that no view below is cut across.
-    inner = strides_of(block)
-    sizes = [stride * n for stride, extent in zip(inner, block, strict=True) for n in divisors(extent)]
-    fitting = [n for n in sizes if goal // 16 <= n <= goal * 4]
-    return min(fitting, key=lambda n: abs(n - goal)) if fitting else count
-
-
-def divisors(count: int) -> list[int]:
-    """Returns all divisors."""
-    low = [n for n in range(1, int(count**0.5) + 1) if count % n == 0]
-    return sorted({*low, *(count // n for n in low)})
 
 
 # ----------------------------------------------------------------------------- placing

@@ -43,7 +43,6 @@ UNUSABLE = 125
 """The status of a jail that could not be put up."""
 LEAST_PIDS = 301
 """The smallest limit on process numbers that Linux takes."""
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 libc = ctypes.CDLL(None, use_errno=True)
 

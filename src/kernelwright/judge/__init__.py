@@ -89,7 +89,7 @@ class Judge:
         self.problem, self.target = problem, target
         self._on_event = on_event
         self._device = DeviceWorkers(on_event=on_event, variables=variables) if target.kind == "cuda" else None
-        self._in_turns = environment.TURNS in (variables or {})
+        self._in_turns = environment.TURNS in (variables or {}) or environment.turns() is not None
         self._program: Path | None = None
         if self._device is None:
             self._program = build_program(Path(__file__).with_name("runner.cpp"), flags=RUNNER_FLAGS)

@@ -12,7 +12,6 @@ import os
 import statistics as plain_statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
 import torch
 
@@ -23,7 +22,7 @@ from kernelwright.judge.baselines import EAGER, Baseline
 from kernelwright.judge.correctness import Bound
 from kernelwright.judge.draws import Draw
 from kernelwright.judge.exact_bound import Finding
-from kernelwright.judge.findings import Findings, Unfit
+from kernelwright.judge.findings import Findings, Timely, Unfit
 from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped, sealed_copy
 from kernelwright.judge.session import Session
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
@@ -32,8 +31,6 @@ from kernelwright.judge.slots import POISONS, Workspaces, half
 from kernelwright.languages import emulation
 from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict, replace
-
-T = TypeVar("T")
 
 COMPARED_KINDS = ("plain", "wild", "nan")
 """Kinds of contents of which one timed call each is compared in every round; which one, the candidate cannot know."""
@@ -90,7 +87,7 @@ def examine(session: Session, candidate: Candidate, artifact: Artifact, policy: 
         session.release()
 
 
-class _Examination:
+class _Examination(Timely):
     def __init__(self, session: Session, candidate: Candidate, policy: Policy, workspaces: Workspaces) -> None:
         self.session, self.candidate, self.policy, self.workspaces = session, candidate, policy, workspaces
         self.slots, self.draws, self.found = session.slots, session.draws, Findings()
@@ -183,17 +180,6 @@ class _Examination:
             noise=timing.noise(samples, self.policy),
             notes=session.notes(self.policy),
         )
-
-    def _unhurried(self, make: Callable[[], T]) -> T:
-        """Returns what all candidates share, made at its first use; no candidate's deadline is shortened by it."""
-        start = time.monotonic()
-        made = make()
-        self.deadline += time.monotonic() - start
-        return made
-
-    def _late(self, what: str) -> Failure:
-        limit = f"{self.policy.deadline_s:g} s"
-        return Failure(stage="run", kind="timeout", message=f"the judgement took longer than {limit}: {what}")
 
     # ------------------------------------------------------------------------------------------- correctness
 
@@ -469,8 +455,4 @@ class _Examination:
         found.evidence["floor"] = text
 
     def _passed(self, failed: str | None) -> tuple[Check, ...]:
-        return tuple(
-            Check(name=name, passed=True, evidence=self.found.evidence[name])
-            for name in CHECKS
-            if name in self.found.evidence and name != failed
-        )
+        return self.found.passed(CHECKS, but=failed)

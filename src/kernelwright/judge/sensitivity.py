@@ -16,9 +16,6 @@ from kernelwright.judge.slots import bytes_of
 from kernelwright.reference_program import Reference, state_of
 from kernelwright.types import Problem
 
-PROBES = 3
-"""Output elements whose gradients are looked at: first, middle, last."""
-
 MORE_PLACES = 16
 """Elements whose dependence is looked at where three of them differ."""
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from kernelwright.axes import count_of
 from kernelwright.errors import UserError
 from kernelwright.reference_program import DTYPES
 from kernelwright.sizes import evaluate
@@ -105,7 +106,7 @@ class Region:
 
     def view(self, spec: TensorSpec, offset: int) -> torch.Tensor:
         """Returns a tensor of that spec over the memory at `offset`."""
-        count = _count(spec)
+        count = count_of(spec)
         if not count:
             return torch.empty(spec.shape, dtype=DTYPES[spec.dtype])
         return torch.frombuffer(self.map, dtype=DTYPES[spec.dtype], count=count, offset=offset).view(spec.shape)
@@ -248,7 +249,7 @@ def slot_count(problem: Problem, *, cache_bytes: int, available_bytes: int) -> i
     each = sum(bytes_of(s) for s in problem.inputs + problem.outputs)
     shared = sum(bytes_of(s) for s in problem.parameters)
     # Truth in float64 with its intermediate results, bounds, and the reference's own results.
-    working = 8 * sum(_count(s) * 8 for s in problem.arguments)
+    working = 8 * sum(count_of(s) * 8 for s in problem.arguments)
     needed = 2 * each + shared + working
     if needed > available_bytes:
         raise UserError(
@@ -263,14 +264,7 @@ def slot_count(problem: Problem, *, cache_bytes: int, available_bytes: int) -> i
 
 def bytes_of(spec: TensorSpec) -> int:
     """Returns the size of a tensor's elements."""
-    return _count(spec) * DTYPES[spec.dtype].itemsize
-
-
-def _count(spec: TensorSpec) -> int:
-    count = 1
-    for size in spec.shape:
-        count *= size
-    return count
+    return count_of(spec) * DTYPES[spec.dtype].itemsize
 
 
 def _spec(buffer: Buffer) -> TensorSpec:

@@ -121,7 +121,7 @@ def run_module(
     private = folder / "temporary"
     private.mkdir(exist_ok=True)
     variables = {
-        "PYTHONPATH": str(PACKAGES),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(PACKAGES), *packages()))),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "TRITON_CACHE_DIR": str(private / "triton"),
@@ -133,6 +133,12 @@ def run_module(
     command = ["/usr/bin/env", *(f"{name}={text}" for name, text in variables.items())]
     command += [sys.executable, "-P", "-c", WITHOUT_TORCH, module, str(folder)]
     return run(command, folder=folder, temporary=private, limits=limits, jailed=True)
+
+
+def packages() -> tuple[str, ...]:
+    """Returns the folders that this process was told to look for packages in, beside its interpreter's own."""
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return tuple(folder for folder in given if os.path.isabs(folder))
 
 
 def _read(path: Path) -> Artifact | Failure | None:

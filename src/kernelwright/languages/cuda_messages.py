@@ -9,7 +9,7 @@ import re
 
 from kernelwright.languages import cuda_entry, device_inspection
 from kernelwright.languages.bounded import OUTSIDE, Limits
-from kernelwright.languages.diagnostics import DETAIL_LIMIT, KILLED_MESSAGE
+from kernelwright.languages.diagnostics import DETAIL_LIMIT, KILLED_MESSAGE, definition_of
 from kernelwright.types import KILLED, Candidate, Failure, Problem
 
 ERROR = re.compile(
@@ -118,7 +118,7 @@ def _mismatch(problem: Problem, candidate: Candidate, line: int, context: str, t
     if "undefined" in text or "has no" in text:
         message = f"{where}: the source defines no such kernel; the plan needs {wanted}"
         return Failure(stage="build", kind="symbol", message=message, detail=detail)
-    location = _definition(candidate, place.step.symbol)
+    location = definition_of(candidate, place.step.symbol)
     if place.argument is None:
         found = COUNT.search(context)
         written = f"takes {found[2]} arguments" if found and int(found[2]) >= 0 else "is no function that returns void"
@@ -131,14 +131,6 @@ def _mismatch(problem: Problem, candidate: Candidate, line: int, context: str, t
         fault = f"argument {place.argument + 1} {binding.name!r} {differ}"
     message = f"{where}: the source does not match the plan: {fault}; the plan needs {wanted}"
     return Failure(stage="build", kind="type", message=message, location=location, detail=detail)
-
-
-def _definition(candidate: Candidate, symbol: str) -> str:
-    """file:line of the first mention of a kernel's name with a parenthesis."""
-    for source in candidate.sources:
-        if found := re.search(rf"\b{symbol}\s*\(", source.text):
-            return f"{source.path}:{source.text.count(chr(10), 0, found.start()) + 1}"
-    return ""
 
 
 def _assembler(candidate: Candidate, log: str, ptx: str) -> Failure | None:

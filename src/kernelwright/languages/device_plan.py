@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kernelwright import sizes
-from kernelwright.languages import cubin, devices, tensor_maps
+from kernelwright.languages import cubin, devices, library_steps, tensor_maps
 from kernelwright.languages.devices import Device
 from kernelwright.languages.plan import (
     ELEMENT_BYTES,
@@ -31,7 +31,7 @@ DEVICE_BYTES = {**ELEMENT_BYTES, "__half": 2, "__nv_bfloat16": 2, "__nv_fp8_e4m3
 """Bytes of everything that a pointer may point to or a scalar may be."""
 POINTER_BYTES, TENSOR_MAP_BYTES = 8, 128
 TENSOR_MAP_CTYPE = "CUtensorMap"
-LIBRARY_ROUTINES = ("matmul", "addmm", "convolution")
+LIBRARY_ROUTINES = ("matmul", "addmm", "convolution", "tuned_convolution", "fft")
 """Vendor routines that a step may call by name."""
 LIBRARY_OPTION_LIMIT = 64
 MOST_STEPS = 1024
@@ -43,7 +43,8 @@ def check_device_plan(problem: Problem, candidate: Candidate, target: Target) ->
 
     **Covers**: names and C types of tensors, workspaces, scalars, axes and tensor maps; kernels' launch geometry
     against the architecture's limits, at the axes' nominal, smallest and largest sizes; clusters that divide the
-    grid; dynamic shared memory; memsets; names of library steps; workspaces that nothing uses; outputs that nothing
+    grid; dynamic shared memory; memsets; names of library steps, and the arguments of some (library_steps.py);
+    workspaces that nothing uses; outputs that nothing
     can write.
     **Does not cover**: what only the compiled code tells (`check_resources`), and whether all blocks of a
     cooperative launch fit at once, which the device says.
@@ -92,7 +93,9 @@ def _steps_fault(problem: Problem, candidate: Candidate, device: Device) -> str:
             if fault := _binding_fault(problem, candidate, binding):
                 return f"{where}: argument {binding.name!r} {fault}"
         check = {"kernel": _kernel_fault, "memset": _memset_fault, "library": _library_fault}[kind]
-        if fault := check(problem, step, device):
+        if fault := check(problem, step, device) or (
+            library_steps.fault(problem, candidate, step) if kind == "library" else ""
+        ):
             return f"{where}: {fault}"
     return ""
 

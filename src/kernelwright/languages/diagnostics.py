@@ -134,13 +134,13 @@ def _mismatch(problem: Problem, candidate: Candidate, said: Said, output: str) -
         stage="build",
         kind="type",
         message=message + signature(step, problem),
-        location=said.own or _definition(candidate, step.symbol),
+        location=said.own or definition_of(candidate, step.symbol),
         detail=output[:DETAIL_LIMIT],
     )
 
 
-def _definition(candidate: Candidate, symbol: str) -> str:
-    """file:line of the first mention of a function's name with a parenthesis."""
+def definition_of(candidate: Candidate, symbol: str) -> str:
+    """Returns file:line of the first mention of a function's name with a parenthesis."""
     for source in candidate.sources:
         if found := re.search(rf"\b{symbol}\s*\(", source.text):
             return f"{source.path}:{source.text.count(chr(10), 0, found.start()) + 1}"

@@ -21,7 +21,6 @@ from kernelwright.languages.tile_arguments import (
     DTYPES,
     Matched,
     PlanFault,
-    axis_of,
     number,
     spec_of,
 )
@@ -294,8 +293,3 @@ def _decomposed(problem: Problem, candidate: Candidate, given: TensorMap, where:
     wide = _extents(problem, given, where, sizes_ctype="int64_t")
     padding = Binding(kind="scalar", name=f"{given.name}_padding", ctype="bool", scalar=int(given.nan_fill))
     return [pointer, *wide, padding, *_extents(problem, given, where, sizes_ctype="int32_t")]
-
-
-def axis_sizes(problem: Problem, tensor: str, rank: int) -> tuple[str, ...]:
-    """Returns the axis of each of a tensor's dimensions, empty where the size is fixed."""
-    return tuple(axis_of(problem, tensor, dimension) for dimension in range(rank))

@@ -16,7 +16,6 @@ BARRIERS = (
 METHODS = ("sync", "wait", "arrive_and_wait", "consumer_wait", "producer_acquire", "arrive")
 IN_ASSEMBLY = re.compile(r"\b(bar(rier)?(\.\w+)*\.(sync|wait)|mbarrier\.\w*wait|cp\.async\S*wait|wgmma\.wait|fence\.|"
                          r"cp\.async\.bulk\.wait|tcgen05\.wait|griddepcontrol\.wait|setmaxnreg)")  # fmt: skip
-DROPPED_PRAGMA = re.compile(r"#\s*pragma\s+omp\s+(barrier|critical|atomic|ordered|flush|taskwait)\b")
 CLAUSE = re.compile(r"\s*,?\b(reduction|private|firstprivate|lastprivate|ordered)\s*\([^()]*\)")
 ATOMIC_STEPS = {"atomicAdd": "+", "atomicSub": "-", "atomicAnd": "&", "atomicOr": "|", "atomicXor": "^"}
 ATOMIC_CHOICES = {"atomicMax": ">", "atomicMin": "<"}

@@ -8,8 +8,6 @@ from kernelwright.mutation.concurrency import BARRIERS, METHODS
 from kernelwright.mutation.mutant import Edit, edit
 from kernelwright.mutation.tokens import QUALIFIERS, TYPE_WORDS, Code
 
-FILLS = ("memset", "fill", "fill_n", "memcpy", "copy", "copy_n")
-
 
 def _writes_memory(code: Code, start: int, at: int) -> bool:
     """Tells whether the assignment at `at` goes through a pointer or into an array."""

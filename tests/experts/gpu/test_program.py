@@ -17,6 +17,7 @@ from kernelwright import experts
 from kernelwright.experts.gpu import program
 from kernelwright.graph import Graph
 from kernelwright.languages.builder import Builder
+from kernelwright.languages.device_plan import check_device_plan
 from kernelwright.types import (
     Artifact,
     Binding,
@@ -89,11 +90,18 @@ class Images(nn.Module):
         return y
 
 
-@pytest.mark.parametrize("chosen", [{"tile": "32x64", "depth": 16}, {"products": "library"}])
+@pytest.mark.parametrize(
+    "chosen", [{"tile": "32x64", "depth": 16}, {"products": "library"}, {"products": "tuned library"}]
+)
 def test_convolutions_of_several_images(chosen: dict[str, OptionValue], tmp_path: Path) -> None:
     torch.manual_seed(0)
     case = Traced(Images(), torch.randn(2, 16, 6, 7))
     made = emitted(templates(case)["cuda-program"], **chosen)
+    called = [step.symbol for step in made.plan.steps if step.kind == "library"]
+    # cuDNN's engines are asked for a convolution; the transposed one stays PyTorch's call.
+    wanted = {"library": ["convolution"] * 2, "tuned library": ["tuned_convolution", "convolution"]}
+    assert called == wanted.get(str(chosen.get("products")), [])
+    assert check_device_plan(case.problem, made, target()) is None
     check(build(case.problem, made, tmp_path), case)
 
 

@@ -11,8 +11,9 @@ from tests.judge.kernel_files import judged, reason
 from tests.judge.python_files import PYTHON_QUICK, python_candidate, python_files, python_problem
 
 from kernelwright.judge.device.witnessing import SLOTS, WitnessedSession
+from kernelwright.judge.timing import Samples
 from kernelwright.judge.witness.engine import Engine, Processor
-from kernelwright.judge.witness.examine import examine_witnessed
+from kernelwright.judge.witness.examine import _Witnessed, examine_witnessed
 from kernelwright.judge.witness.memory import Memory
 from kernelwright.languages import cuda_target
 from kernelwright.types import Judgement, Record, replace
@@ -77,3 +78,23 @@ def test_honest_python_passes_and_a_cheat_does_not(name: str, session: Witnessed
     assert {m.contender for m in outcome.measurements} == {"candidate", "graph:eager"}
     assert outcome.notes[0].startswith("witnessed")
     assert judged(Record(problem="", candidate="", target="", policy="", outcome=outcome)).verdict.passed
+
+
+def test_a_device_without_records_is_said_in_the_method(
+    session: WitnessedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way of the recorded block, through two jailed processes, on a processor that has no streams."""
+    checked = _Witnessed._check_time
+
+    def check_time(self: _Witnessed, samples: Samples) -> None:
+        checked(self, samples)
+        self._check_span()
+
+    monkeypatch.setattr(_Witnessed, "_check_time", check_time)
+    candidate = python_candidate(session.problem, FILES["plain"].path.read_text())
+    outcome = examine_witnessed(session, candidate, None, POLICY)  # type: ignore[arg-type]
+    assert isinstance(outcome, Judgement)
+    assert outcome.verdict.passed, outcome
+    assert "span" not in {check.name for check in outcome.verdict.checks}
+    (method,) = (m.method for m in outcome.measurements if m.contender == "candidate")
+    assert "; no all-stream span by CUPTI (it has no streams), outputs its own" in method

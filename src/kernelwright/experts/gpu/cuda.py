@@ -44,6 +44,8 @@ from kernelwright.types import (
 
 READERS = {**LOOP_READERS, **WINDOWS}
 INT_LIMIT = 1 << 31
+LONG_ROW = 1 << 13
+"""Elements of a row from which on large blocks come first (H200, docs/log.md)."""
 
 
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
@@ -66,15 +68,25 @@ def space_of(kernels: list[list[Loops]]) -> Space:
     """Returns the choices that matter for these kernels, best guess first."""
     every = [loops for boxes in kernels for loops in boxes]
     folding = any(loops.kernel.folds or loops.kernel.scans for loops in every)
+    large = max(map(row_length, every)) >= LONG_ROW or any(
+        loops.reduced and loops.variables[-1] not in loops.reduced for loops in every
+    )
+    unrolls = ((8, 4, 2, 1) if large else (4, 2, 1, 8)) if folding else (1, 2, 4)
     parameters = [
-        Parameter(name="threads", values=(256, 128, 512, 1024)),
+        Parameter(name="threads", values=(512, 1024, 256, 128) if large else (256, 128, 512, 1024)),
         Parameter(name="vector_bytes", values=(16, 8, 4)),
-        Parameter(name="unroll", values=(4, 2, 1, 8) if folding else (1, 2, 4)),
+        Parameter(name="unroll", values=unrolls),
     ]
     if folding:
         parameters.append(Parameter(name="group", values=(0, 32, 64, 128, 256, 512, 1024)))
         parameters.append(Parameter(name="keep", values=(True, False)))
     return Space(parameters=tuple(parameters))
+
+
+def row_length(loops: Loops) -> int:
+    """Returns how many elements are folded into one where neighbours are, 0 elsewhere."""
+    lane = loops.variables[-1]
+    return prod(v.axis for v in loops.reduced) if lane in loops.reduced else 0
 
 
 def settings_of(point: Point) -> Settings:

@@ -87,6 +87,8 @@ template <class T>
 __device__ __forceinline__ T reciprocal(T x) { return T(1) / x; }
 template <class T>
 __device__ __forceinline__ T sigmoid(T x) { return T(1) / (T(1) + exp(-x)); }
+// Two units in the last place off at most, as Triton's; what it makes zero would be subnormal (CUDA's guide, __fdividef).
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp(-x)); }
 __device__ __forceinline__ float abs(float x) { return fabsf(x); }
 __device__ __forceinline__ double abs(double x) { return fabs(x); }
 __device__ __forceinline__ int abs(int x) { return x < 0 ? -x : x; }

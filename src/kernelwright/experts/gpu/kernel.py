@@ -24,8 +24,10 @@ JOINS = {
     "sum": "Sum", "product": "Product", "max": "Max", "min": "Min", "max_of_exp": "MaxOfExp", "argmax": "ArgMax",
     "argmin": "ArgMin", "any": "Any", "all": "All",
 }  # fmt: skip
-MOST_KEPT = 64
-"""Values of a row that a thread keeps in registers between passes."""
+REGISTERS, MOST_REGISTERS = 65536, 255
+"""Of a multiprocessor, and of one thread at most."""
+OTHER_REGISTERS = 20
+"""That a thread needs beside the values of a row that it keeps between passes."""
 MOST_KEPT_KINDS = 4
 
 
@@ -99,7 +101,8 @@ class Writer:
         if not (self.rows and self.settings.keep and len(self.loops.segments) == 1) or self.scans:
             return []
         each = self.steps(self.loops.segments[0]) * self.width
-        limit = min(MOST_KEPT // max(1, each), MOST_KEPT_KINDS)
+        room = min(MOST_REGISTERS, REGISTERS // self.threads) - OTHER_REGISTERS
+        limit = min(room // max(1, each), MOST_KEPT_KINDS)
         return kept_values(self.loops, self.levels, "registers", limit=limit)
 
     def steps(self, segment: Segment) -> int:

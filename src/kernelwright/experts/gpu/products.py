@@ -95,6 +95,8 @@ class Made:
     steps: list[Step] = field(default_factory=list)
     sums_bytes: int = 0
     """Of the workspace of unfinished sums."""
+    work_bytes: int = 0
+    """Of the workspace of a library's call."""
 
 
 @dataclass

@@ -2,10 +2,10 @@
 
 The graph is cut as on the CPU (experts/partition.py). Loop nests become kernels of the CUDA loop expert, products
 kernels of product.cuh, calls of the vendor's library, or kernels of the product generator (experts/gemm), by a choice
-that is measured. An operator that is neither goes to whichever other expert of the table makes CUDA kernels of it. A
-rewritten program that is equal for finite values only is *guarded* on the device: a kernel looks at
-its witnesses and sets a flag in a workspace, and every kernel of the program as it was written, which follows, does
-nothing where the flag is not set. Nothing goes to the host and back.
+that is measured; convolutions also by the fastest of cuDNN's engines. An operator that is neither goes to whichever
+other expert of the table makes CUDA kernels of it. A rewritten program that is equal for finite values only is
+*guarded* on the device: a kernel looks at its witnesses and sets a flag in a workspace, and every kernel of the program
+as it was written, which follows, does nothing where the flag is not set. Nothing goes to the host and back.
 Covers: products and convolutions in float32, float16 and bfloat16, and what loop nests can do, in any number and order.
 Does not cover: float64 products, sorting, recurrences over data-dependent lengths.
 """
@@ -28,7 +28,7 @@ from kernelwright.experts.gpu.operands import HALVES
 from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
 from kernelwright.experts.gpu.products import SUMS_BUFFER, Method, Printer, method_of, parameters
 from kernelwright.experts.partition import PRODUCTS, Foreign
-from kernelwright.experts.products import Product
+from kernelwright.experts.products import Product, Windows
 from kernelwright.experts.program import Program, program_of
 from kernelwright.experts.protocol import Answer, Expert
 from kernelwright.experts.read_products import INSIDE
@@ -145,7 +145,9 @@ def template(
     products = main.products + (fallback.products if fallback else [])
     dtypes = {dtype_of(problem, (main, fallback), product) for product in products}
     if products:
-        makers = ("own", "library", *(("generated", "generated 2") if dtypes & set(HALVES) else ()))
+        windows = any(isinstance(p.right, Windows) and not p.right.transposed for p in products)
+        makers = ("own", "library", *(("tuned library",) if windows else ()))
+        makers += ("generated", "generated 2") if dtypes & set(HALVES) else ()
         choices += (Parameter(name="products", values=makers), *parameters(products, dtypes))
 
     @cache
@@ -222,9 +224,11 @@ class Source:
         printer = Printer(
             product, self.method, dtypes, symbol=f"kw_{self.numbered}", tensors=frozenset(tensors), flag=flag
         )
-        if self.makers == "library" and not flag and (called := vendors.called(printer)):
+        tuned = self.makers == "tuned library"
+        if (tuned or self.makers == "library") and not flag and (called := vendors.called(printer, tuned=tuned)):
             self._take(called.functions, called.steps)
             self.need(SUMS_BUFFER, called.sums_bytes)
+            self.need(vendors.WORK, called.work_bytes)
             return
         if self.makers.startswith("generated") and not flag:
             place = int(self.makers.partition(" ")[2] or 1) - 1

@@ -32,13 +32,21 @@ from kernelwright.types import (
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]*)[>"][^\n]*\n', re.MULTILINE)
 DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 MOST_RANKED = 4
+WORK, WORK_FACTOR, WORK_BYTES = "kw_engine", 4, 4 << 20
+"""The workspace of a measured convolution: for an H200, cuDNN 9.19 asks for up to 3.3 times the bytes of its
+tensors (float32, float16, bfloat16, 2 and 3 dimensions), and for a little more where they are small."""
 
 
 # ------------------------------------------------------------------------------ the vendor's library
 
 
-def called(printer: Printer) -> Made | None:
-    """Returns a library call and, where something follows it, a kernel that does that; None where there is no call."""
+def called(printer: Printer, *, tuned: bool = False) -> Made | None:
+    """Returns a library call and, where something follows it, a kernel that does that; None where there is no call.
+
+    Args:
+        printer: of the product.
+        tuned: convolutions by the engine that is measured to be the fastest, where cuDNN can be asked that.
+    """
     p = printer.product
     made = Made()
     bare = p.tail == core_leaf((p.batches, p.m, p.n), p.core) and printer.dtypes[p.out] == printer.dtype
@@ -47,6 +55,8 @@ def called(printer: Printer) -> Made | None:
     step = convolution(printer, p.right, out) if isinstance(p.right, Windows) else matmul(printer, p.right, out)
     if step is None:
         return None
+    if tuned and isinstance(p.right, Windows) and not p.right.transposed:
+        step, made.work_bytes = measured(step, size)
     made.steps.append(step)
     if not bare:
         made.sums_bytes = size * p.batches * p.m * p.n
@@ -118,6 +128,16 @@ def convolution(printer: Printer, w: Windows, out: str) -> Step | None:
     )
     arguments = bound(printer, w.base, p.left.base, out)
     return Step(symbol="convolution", kind="library", arguments=arguments, options=options)
+
+
+def measured(step: Step, element_bytes: int) -> tuple[Step, int]:
+    """Returns a convolution as a step that measures cuDNN's engines, and the bytes of its workspace."""
+    views = [str(text) for name, text in step.options if name.startswith("view")]
+    count = sum(prod(map(int, view.partition(":")[0].split("x"))) for view in views)
+    options = tuple(option for option in step.options if option[0] not in ("longer", "transposed"))
+    arguments = (*step.arguments, Binding(kind="workspace", name=WORK, ctype="uint8_t"))
+    made = replace(step, symbol="tuned_convolution", arguments=arguments, options=options)
+    return made, WORK_FACTOR * element_bytes * count + WORK_BYTES
 
 
 def text_of(numbers: tuple[int, ...]) -> str:

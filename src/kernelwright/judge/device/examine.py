@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics as plain_statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import torch
 
@@ -30,14 +29,13 @@ from kernelwright.judge.device.faults import DeviceFault
 from kernelwright.judge.device.session import DeviceSession
 from kernelwright.judge.device.shapes import DeviceShape
 from kernelwright.judge.exact_bound import Finding
-from kernelwright.judge.findings import Findings, Unfit
+from kernelwright.judge.findings import Findings, Timely, Unfit
 from kernelwright.judge.shapes import FAMILIES as HIDDEN_FAMILIES
 from kernelwright.judge.slots import POISONS, half
 from kernelwright.judge.timing import CANDIDATE
 from kernelwright.sizes import evaluate
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Measurement, Policy, Verdict, replace
 
-T = TypeVar("T")
 COMPARED_KINDS = ("plain", "wild", "nan", ALIKE)
 COMPARED = 5
 """Slots of each round that are compared with the reference's answer."""
@@ -121,7 +119,7 @@ def examine(session: DeviceSession, candidate: Candidate, artifact: Artifact, po
     return outcome
 
 
-class _Examination:
+class _Examination(Timely):
     def __init__(
         self, session: DeviceSession, candidate: Candidate, artifact: Artifact, loaded: Loaded, policy: Policy
     ) -> None:
@@ -199,13 +197,6 @@ class _Examination:
             notes=(*self.session.notes(self.policy), *self._notes),
         )
 
-    def _unhurried(self, make: Callable[[], T]) -> T:
-        """Returns what all candidates share, made at its first use; no candidate's deadline is shortened by it."""
-        start = time.monotonic()
-        made = make()
-        self.deadline += time.monotonic() - start
-        return made
-
     def _check_shape(self, shape: DeviceShape) -> None:
         """The same checks at other sizes, with buffers of their own."""
         inner = _Examination(self.session, self.candidate, self.artifact, self._loaded, self.policy)
@@ -217,10 +208,6 @@ class _Examination:
             if draw := self._unhurried(lambda f=family: shape.draws.draw(f, 0)):  # type: ignore[misc]
                 inner._check_draw(draw)
         self.found.shapes.append(shape.text)
-
-    def _late(self, what: str) -> Failure:
-        limit = f"{self.policy.deadline_s:g} s"
-        return Failure(stage="run", kind="timeout", message=f"the judgement took longer than {limit}: {what}")
 
     # ------------------------------------------------------------------------------------------- correctness
 
@@ -473,11 +460,7 @@ class _Examination:
         return made
 
     def _passed(self, failed: str | None) -> tuple[Check, ...]:
-        return tuple(
-            Check(name=name, passed=True, evidence=self.found.evidence[name])
-            for name in CHECKS
-            if name in self.found.evidence and name != failed
-        )
+        return self.found.passed(CHECKS, but=failed)
 
 
 def measure_baselines(session: DeviceSession, policy: Policy) -> tuple[Measurement, ...]:

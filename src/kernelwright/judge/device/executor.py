@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -114,13 +114,3 @@ class Executor(Protocol):
     def free_bytes(self) -> int:
         """Returns the device memory that can still be had."""
         ...
-
-
-def issue_all(executor: Executor, bounds: Sequence[BoundPlan]) -> Callable[[], None]:
-    """Returns a function that enqueues several executions, one after the other."""
-
-    def work() -> None:
-        for bound in bounds:
-            executor.issue(bound)
-
-    return work

@@ -1,11 +1,16 @@
-"""Calls of vendor libraries as plan steps, through torch: it has them loaded, and its handles can be captured."""
+"""Calls of vendor libraries as plan steps: through torch, which has them loaded, and whose handles can be captured;
+FFTs and measured convolutions through cufft.py and cudnn.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.device import cudnn, cufft
 from kernelwright.judge.device.faults import refused
 from kernelwright.types import Step
 
@@ -50,7 +55,17 @@ def _convolution(tensors: list[torch.Tensor], options: Mapping[str, object]) -> 
         aten.cudnn_convolution.out(x, weight, padding, stride, dilation, groups, False, False, False, out=out)
 
 
+def _tuned_convolution(tensors: list[torch.Tensor], options: Mapping[str, object]) -> Callable[[], None]:
+    """The same with a workspace (languages/library_steps.py); on a CPU, where plans are only tried, unmeasured."""
+    if tensors[0].is_cuda:
+        return cudnn.prepared(tensors, options)
+    none = "x".join("0" for _ in str(options["stride"]).split("x"))
+    return partial(_convolution, tensors[:3], {**options, "longer": none, "transposed": False})
+
+
 ROUTINES: dict[str, Routine] = {"matmul": _matmul, "addmm": _addmm, "convolution": _convolution}
+PREPARED = {"tuned_convolution": _tuned_convolution, "fft": cufft.prepared}
+"""Routines that are set up before they are called."""
 DTYPES = {"float": torch.float32, "double": torch.float64, "__half": torch.float16, "__nv_bfloat16": torch.bfloat16}
 
 
@@ -78,9 +93,8 @@ def call_of(step: Step, views: Mapping[str, torch.Tensor]) -> Callable[[], None]
     Raises:
         DeviceFault: for a routine that is not known, or arguments it cannot take.
     """
-    routine = ROUTINES.get(step.symbol)
-    if routine is None:
-        message = f"there is no library routine {step.symbol!r}; known are {', '.join(ROUTINES)}"
+    if step.symbol not in ROUTINES | PREPARED:
+        message = f"there is no library routine {step.symbol!r}; known are {', '.join(ROUTINES | PREPARED)}"
         raise refused("load", "library", message)
     options = dict(step.options)
     tensors = [views[binding.name] for binding in step.arguments]
@@ -88,14 +102,16 @@ def call_of(step: Step, views: Mapping[str, torch.Tensor]) -> Callable[[], None]
         for number, binding in enumerate(step.arguments):
             if f"view{number}" in options:
                 tensors[number] = viewed(tensors[number], str(options[f"view{number}"]), binding.ctype)
-    except (RuntimeError, ValueError, KeyError) as error:
+        prepare = PREPARED.get(step.symbol)
+        routine = prepare(tensors, options) if prepare else partial(ROUTINES[step.symbol], tensors, options)
+    except (KernelwrightError, RuntimeError, ValueError, KeyError) as error:
         raise refused("load", "library", f"{step.symbol}: {str(error).splitlines()[0]}") from None
 
     def call() -> None:
         try:
             with torch.inference_mode():
-                routine(tensors, options)
-        except (RuntimeError, ValueError) as error:
+                routine()
+        except (KernelwrightError, RuntimeError, ValueError) as error:
             raise refused("run", "library", f"{step.symbol}: {str(error).splitlines()[0]}") from None
 
     return call

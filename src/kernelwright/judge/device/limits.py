@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PORTABLE_CLUSTER = 8
-"""Blocks in a cluster that every device with clusters takes."""
 LARGEST_CLUSTER = 16
 
 

@@ -18,10 +18,8 @@ Does not cover: answers kept from the replay before in mode `warm`, which decide
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -34,7 +32,7 @@ from kernelwright.judge.device.baselines import GRAPH_EAGER
 from kernelwright.judge.device.conditions import Conditions
 from kernelwright.judge.device.executor import Executor, Span
 from kernelwright.judge.slots import half
-from kernelwright.judge.timing import CANDIDATE, compared
+from kernelwright.judge.timing import CANDIDATE, compared, quiet
 from kernelwright.types import Comparison, Measurement, Policy, replace
 
 AGAIN = " again"
@@ -126,16 +124,6 @@ def fitted(policy: Policy, estimate_us: float) -> Policy:
     if estimate_us < policy.block_us:
         return policy
     return replace(policy, rounds=min(policy.rounds, max(FEWEST_ROUNDS, round(LONG_CALLS * policy.rounds))))
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps Python's collector out of the measurement."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def run_rounds(policy: Policy, stage: Stage, contenders: Sequence[Contender], candidate: Contender | None) -> Samples:

@@ -5,7 +5,7 @@ path is in the time, and hidden streams are refused by the capture itself (work 
 stream cannot be captured). The graphs of a block are replayed back to back, with an event after each, so that the
 stamps explain what the judge's clock sees of the block. Inputs are rewritten before every replay: reused addresses with
 new contents; arguments that have moved get a graph of their own: new addresses. Results are poisoned before every
-replay, and must not lie where an earlier call's lie.
+replay, and must not lie where an earlier call's lie. After the timed blocks one more is recorded (`recorded`).
 
 What cannot be captured (synchronisation inside, data-dependent Python) is called directly, and the time is the wall's
 round the call and a synchronisation of the whole device: all streams count. `method` says which it was.
@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.judge.witness.activities import Cupti, Recorder
 from kernelwright.judge.witness.engine import Calls, modes
 from kernelwright.judge.witness.memory import Memory, Place
 
@@ -29,7 +30,7 @@ _clone, _copy, _contiguous, _data_ptr = _Base.clone, _Base.copy_, _Base.contiguo
 _clock, _Graph, _graph = time.perf_counter_ns, torch.cuda.CUDAGraph, torch.cuda.graph
 _Event, _Stream, _stream, _synchronize = torch.cuda.Event, torch.cuda.Stream, torch.cuda.stream, torch.cuda.synchronize
 _replay, _record, _elapsed = torch.cuda.CUDAGraph.replay, torch.cuda.Event.record, torch.cuda.Event.elapsed_time
-_inference_mode, _no_grad, _equal, _frombuffer = torch.inference_mode, torch.no_grad, torch.equal, torch.frombuffer
+_inference_mode, _no_grad, _empty = torch.inference_mode, torch.no_grad, torch.empty
 _Tensor = torch.Tensor
 WARM_CALLS = 3
 POISON = 0xFF
@@ -37,7 +38,7 @@ APART, APART_NS = 1.5, 100_000
 """How much longer the wall may take than the events before the wall is believed: launching and waking up."""
 MOST_MOVED = 16
 """Graphs of arguments at new addresses that are kept: their memory must not come again while somebody compares."""
-GRAPHS = "CUDA graph replays back to back, events on the harness's stream cross-checked with the wall; no CUPTI span"
+GRAPHS = "CUDA graph replays back to back, events on the harness's stream cross-checked with the wall"
 DIRECT = "called directly (it cannot be captured: {why}), wall time round a synchronisation of the whole device"
 
 
@@ -54,6 +55,9 @@ class Accelerator:
         self._memory, self.device = memory, device
         self._stream: Any = _Stream(device)  # type: ignore[no-untyped-call]
         self._events: list[Any] = []
+        self._recorder: Recorder = Cupti()
+        self._marks: list[Any] = []
+        self._clock_ns = 0
         self._slots: dict[int, tuple[Any, ...]] = {}
         self._own: set[tuple[int, ...]] = set()
         self._graphs: dict[tuple[int, ...], tuple[Any, Any]] = {}
@@ -137,15 +141,18 @@ class Accelerator:
         while len(self._events) <= len(ready):
             self._events.append(_Event(enable_timing=True))  # type: ignore[no-untyped-call]
         first, *after = self._events[: len(ready) + 1]
+        self._mark(0)
         begun = _clock()
         _record(first, self._stream)
         with _stream(self._stream):
             for (graph, _), event in zip(ready, after, strict=True):
                 _replay(graph)
                 _record(event, self._stream)
+        self._mark(-1)
         _synchronize()
         ended = _clock()
         stamps = [begun + int(_elapsed(first, event) * 1e6) for event in after]
+        self._clock_ns = stamps[-1] - begun if stamps else 0
         if stamps and ended - begun > APART * (stamps[-1] - begun) + APART_NS:
             # The device did something that the events do not see: all of the wall's time is the candidate's.
             stamps = [begun + (ended - begun) * (number + 1) // len(ready) for number in range(len(ready))]
@@ -175,6 +182,7 @@ class Accelerator:
         results: list[Any] = []
         starts: list[int] = []
         ends: list[int] = []
+        self._mark(0)
         for given in arguments:
             _synchronize()
             start = _clock()
@@ -184,7 +192,28 @@ class Accelerator:
             results.append(result)
             starts.append(start)
             ends.append(end)
+        self._mark(-1)
+        self._clock_ns = ends[-1] - starts[0] if ends else 0
         return results, starts, ends
+
+    def recorded(self, go: Callable[[], object], marks: Sequence[int]) -> dict[str, Any]:
+        """Runs a block; returns what the device ran for it between copies of so many bytes, and the block's time."""
+        sides = [_empty((2, size), dtype=torch.uint8, device=self.device) for size in marks]
+        _synchronize()
+        why = self._recorder.start()
+        self._marks = [(side[0], side[1]) for side in sides]
+        try:
+            go()
+        finally:
+            self._marks = []
+            _synchronize()
+            told = self._recorder.stop() if not why else {"why": why}
+        return {**told, "clock_ns": self._clock_ns}
+
+    def _mark(self, which: int) -> None:
+        if self._marks:
+            with _stream(self._stream):
+                _copy(*self._marks[which])
 
     def fetch(self, index: int, slot: int, tensor: Any) -> None:
         """Copies an output to the host, row-major, and into the judge's memory."""

@@ -26,6 +26,7 @@ from kernelwright.judge.runner import Runner, RunnerKilled, RunnerStopped
 from kernelwright.judge.session import Session
 from kernelwright.judge.slots import POISONS, Region, Workspaces
 from kernelwright.judge.witness.describing import describe
+from kernelwright.judge.witness.spans import CALLS, MARK_BYTES, span_check
 from kernelwright.judge.witness.spares import Spares
 from kernelwright.judge.witness.witness import Witness, setup_of, stamps_region
 from kernelwright.types import Artifact, Candidate, Check, Failure, Judgement, Policy, Verdict, replace
@@ -48,6 +49,9 @@ KEPT = (
     "from inputs or parameters. Both change between calls; whatever depends on them must be made in each call"
 )
 
+SPAN, NO_SPAN = "; an all-stream span by CUPTI agrees", "; no all-stream span by CUPTI ({why})"
+_unrecorded: weakref.WeakKeyDictionary[Session, str] = weakref.WeakKeyDictionary()
+"""Sessions in which calls of the harness's own cannot be recorded either, and why."""
 _spares: weakref.WeakKeyDictionary[Session, tuple[Spares, Region]] = weakref.WeakKeyDictionary()
 
 
@@ -88,6 +92,7 @@ def _spares_of(session: Session) -> tuple[Spares, Region]:
 
 class _Witnessed(_Examination):
     witness: Witness
+    span = ""
 
     def run_witnessed(self) -> Failure | Judgement:
         """Returns the judgement, or why there is none."""
@@ -202,6 +207,38 @@ class _Witnessed(_Examination):
         super()._check_time(samples)
         if extra_us:
             self.found.evidence["clock"] += f"; {extra_us:.0f} µs a block were added for what ran between calls"
+        if self.session.device != "cpu":
+            self._check_span()
+
+    def _check_span(self) -> None:
+        """Has one more block recorded. What fails is the candidate's if calls of the harness's own do not fail so."""
+        if self.session not in _unrecorded:
+            check = self._recorded(self.witness)
+            if check.passed:
+                self.span, self.found.evidence["span"] = SPAN, check.evidence
+                return
+            with contextlib.closing(self._witness()) as other:
+                own = self._recorded(other)
+            if own.passed:
+                raise Unfit("span", check.evidence)
+            _unrecorded[self.session] = own.evidence
+        self.span = NO_SPAN.format(why=_unrecorded[self.session])
+
+    def _recorded(self, witness: Witness) -> Check:
+        """A block on fresh contents, recorded; the candidate's outputs are compared as those of timed ones are."""
+        rng = self.session.rng
+        called, marks = rng.permutation(self.slots.count)[:CALLS].tolist(), rng.permutation(MARK_BYTES)[:2].tolist()
+        witness.rest()
+        self._refresh(called)
+        self.slots.poison(called, POISONS[0])
+        try:
+            told = witness.recorded(called, marks)
+        except RunnerStopped as stopped:
+            return Check(name="span", passed=False, evidence=f"while it was recorded, {stopped.failure.message}")
+        if witness is self.witness and (fault := self._inspect(called)):
+            raise Unfit("timed outputs", fault)
+        views = all(describe(self.session)["aliases"])
+        return span_check(told, marks=marks, calls=len(called), least=0 if views else len(called))
 
     def _announce(self, called: Sequence[int]) -> None:
         """What the judge's own part needs is made before there is anything to compute from."""
@@ -234,11 +271,8 @@ class _Witnessed(_Examination):
         return None
 
     def _passed(self, failed: str | None) -> tuple[Check, ...]:
-        names = (*CHECKS[:3], *MORE_CHECKS, *CHECKS[3:])
-        known = self.found.evidence
-        return tuple(
-            Check(name=name, passed=True, evidence=known[name]) for name in names if name in known and name != failed
-        )
+        names = (*CHECKS[:3], *MORE_CHECKS, *CHECKS[3:], "span")
+        return self.found.passed(names, but=failed)
 
     def _labelled(self, judgement: Judgement) -> Judgement:
         used = self.witness.operators()
@@ -249,7 +283,7 @@ class _Witnessed(_Examination):
         )
         kept = tuple(f"while loading, in its own process, {text}" for text in self.witness.accepted)
         native = "called from a native process of its own, outputs given"
-        own = f"{self.witness.method}, outputs its own and copied away afterwards"
+        own = f"{self.witness.method}{self.span}, outputs its own and copied away afterwards"
         measurements = tuple(
             replace(m, method=m.method.replace(native, own)) if m.contender == "candidate" else m
             for m in judgement.measurements

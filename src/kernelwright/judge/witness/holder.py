@@ -152,6 +152,10 @@ class Holder:
         self._results = results
         return len(results), self._addresses(results)
 
+    def record(self, marks: Sequence[int]) -> dict[str, Any]:
+        """Does what `go` does; returns what the device ran for it between copies of so many bytes (spans.py)."""
+        return self._engine.recorded(self.go, marks)
+
     def _addresses(self, results: Sequence[Any]) -> list[list[int]]:
         """Where the results of a block lie; empty where they cannot be read from outside, or are not what they should.
 
@@ -267,7 +271,7 @@ class Holder:
         return [
             Table("the holder", vars(self), own),
             Table("the judge's memory", vars(memory), tuple(vars(memory))),
-            Table("the engine", vars(self._engine), ("_memory",)),
+            Table("the engine", vars(self._engine), tuple({"_memory", "_recorder"} & {*vars(self._engine)})),
             Table("the parameters' places", self._places),
             Table("the given parameters", self._given),
             Table("the holder", vars(self), ("_around",)),

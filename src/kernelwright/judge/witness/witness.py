@@ -217,6 +217,18 @@ class Witness:
         )
         return block, spent, findings, seen
 
+    def recorded(self, slots: Sequence[int], marks: tuple[int, int]) -> Any:
+        """Returns what the device ran for one call on each of the slots, between copies of so many bytes; see `run`."""
+        until = time.monotonic() + OPEN_DEADLINE_S  # attaching to a device may take longer than a call
+        self.announce(slots)
+        self._announced = None
+        told = self._result("record", marks=marks, deadline=until)
+        findings = self._result("hand in", deadline=until)
+        self._stop()
+        self._tired = True
+        self._check(findings)
+        return told
+
     def extra_us(self) -> float:
         """Returns how much longer than usual the judge's part of a timed block takes, by the median; 0 for little."""
         return max(0.0, float(np.median(self.extras_ns or [0.0])) - EXTRA_NS) / 1e3

@@ -80,6 +80,7 @@ VERBS: dict[str, Callable[[Holder, dict[str, Any]], Any]] = {
     "accept": lambda holder, _: holder.accept(),
     "ready": lambda holder, message: holder.ready(message["slots"], moved=message["moved"]),
     "hand in": lambda holder, _: holder.hand_in(),
+    "record": lambda holder, message: holder.record(message["marks"]),
     "rest": lambda holder, _: holder.rest(),
     "perturb": lambda holder, message: holder.perturb(message["byte"]),
     "allow gradients": lambda holder, _: holder.allow_gradients(),

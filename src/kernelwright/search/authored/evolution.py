@@ -31,8 +31,6 @@ EXEMPLARS = 3
 TRIED = 8
 REPAIRS = 2
 """Times that one kernel is given back to be mended."""
-TUNED_FROM = 0.9
-"""A kernel with free parameters is tuned when it is at least this part as fast as the island's best."""
 TUNING_LIMIT = 10
 MEASURED_FROM = 0.97
 """A kernel is measured when it was screened to be at least this part as fast as the best that was screened."""

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.device.cudnn import loaded
 
 NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
 WORKSPACE_BYTES = 32 << 20
@@ -73,7 +74,7 @@ class CublasLt:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._library = _load()
+        self._library = loaded(*NAMES)
         self._handle = ctypes.c_void_p()
         self._call("cublasLtCreate", ctypes.byref(self._handle))
         self._library.cublasLtGetVersion.restype = ctypes.c_size_t
@@ -232,12 +233,3 @@ class LtProduct:
             pointer(out.data_ptr()), c, ctypes.byref(algorithm.found.algorithm),
             pointer(self._lt._workspace.data_ptr()), ctypes.c_size_t(WORKSPACE_BYTES), pointer(stream),
         )  # fmt: skip
-
-
-def _load() -> ctypes.CDLL:
-    for name in NAMES:
-        try:
-            return ctypes.CDLL(name)  # torch has loaded it: found by its name alone
-        except OSError:
-            continue
-    raise KernelwrightError(f"none of {', '.join(NAMES)} can be loaded", "torch for CUDA brings one")

@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.device.cudnn import loaded
 from kernelwright.judge.device.products.cublaslt import COMPUTE_32F, DATA_TYPES, WORKSPACE_BYTES
 from kernelwright.judge.device.products.measure import Bench, Contender
 
@@ -34,7 +35,7 @@ class Cublas:
     """
 
     def __init__(self, device: torch.device, stream: int) -> None:
-        self._library = _load(CUBLAS)
+        self._library = loaded(*CUBLAS)
         self._handle = ctypes.c_void_p()
         self._workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device=device)
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
@@ -111,12 +112,3 @@ def _foreign(bench: Bench, path: Path, name: str, layout: str) -> Contender:
             raise KernelwrightError(f"{path.name} answered with status {status}")
 
     return Contender(f"foreign_{name}_{layout}", issue, keep=gemm)
-
-
-def _load(names: tuple[str, ...]) -> ctypes.CDLL:
-    for name in names:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise KernelwrightError(f"none of {', '.join(names)} can be loaded", "torch for CUDA brings one")
