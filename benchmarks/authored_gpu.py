@@ -150,7 +150,7 @@ def judged(problem: Problem, name: str, languages_: list[str], rows: int, judge:
             except UserError as error:
                 found.append(dataclasses.replace(row, evidence=error.message))
                 continue
-            said = (screening.static_opinion(problem, candidate, target), screening.hacks_opinion(candidate))
+            said = (screening.static_opinion(problem, candidate, target), *screening.doubts(candidate))
             made.append((with_opinions(row, tuple(one for one in said if one)), candidate))
     records = judge.judge(tuple(candidate for _, candidate in made), policies_for(target)["measure"])
     for (row, _), record in zip(made, records, strict=True):

@@ -5,7 +5,7 @@
     python benchmarks/training.py convert FILE.gguf --out DIR  a model as transformers reads it, once
     python benchmarks/training.py run --device cuda --model DIR --work DIR --out DIR --seconds 520 [--resume]
                                                                again and again with --resume, until it says `done`
-    python benchmarks/training.py cost --out DIR               what a step of larger models would take, from these times
+    python benchmarks/training.py cost --out DIR               what the recipe for many GPUs would cost, judged as here
     python benchmarks/training.py page --out DIR               docs/results/training-gpu.md from what `run` left there
 
 `run` makes a corpus, then sft, select and contrast; before the first and after each, the model answers held-out
@@ -28,10 +28,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kernelwright.report.plot import Curve, curves
-from kernelwright.training.families import FUNCTIONS
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "results" / "training-gpu.md"
+from examples.training import estimate  # noqa: E402
+
+from kernelwright.report.plot import Curve, curves  # noqa: E402
+from kernelwright.training.families import FUNCTIONS  # noqa: E402
+
+PAGE = ROOT / "docs" / "results" / "training-gpu.md"
 PART_BYTES = 50_000_000
 LONG = frozenset((
     "entropy", "log_cosh", "standardise", "softmax_bias", "log_softmax_row", "softmax_scale", "norm_silu",
@@ -278,30 +283,22 @@ def bars(numbers: list[float]) -> str:
     return "".join(BARS[int((m - low) / (high - low or 1) * (len(BARS) - 1))] for m in means)
 
 
-def cost(found: dict[str, Any], *, billions: float, prompts: int, answers: int, gpus: int, judges: int) -> list[str]:
-    """Returns what a step of a larger model would take, from this run's times and a model's size.
+def cost(found: dict[str, Any], *, judges: int = 1) -> list[str]:
+    """Returns what the recipe for many GPUs would cost, as a table: judged as fast as this run's answers were.
 
-    Judging is as measured: it grows with the answers and shrinks with the GPUs that judge. The rest is reckoned:
-    learning at 35 % of 800 TFLOP/s with 6 operations a parameter and token; writing 64 answers a GPU together, each
-    token reading two bytes a parameter at half of 4.8 TB/s.
+    Everything else is as examples/training/assumptions.json says.
     """
     steps = [line for stage in ("select", "contrast") for line in found["steps"][stage]]
-    said = sum(sum(line["kinds"].values()) for line in steps)
-    if not said:
+    said, judged = (
+        sum(sum(line["kinds"].values()) for line in steps), sum(line["judging_seconds"] for line in steps)
+    )  # fmt: skip
+    if not said or not judged:
         return ["no step was made, so no cost can be told"]
-    judged = sum(line["judging_seconds"] for line in steps) / said
-    count, tokens = prompts * answers, 4096 + 1500
-    judging = judged * count / judges
-    learning = 6 * billions * 1e9 * tokens * count / (gpus * 0.35 * 800e12)
-    writing = 1500 * (2 * billions * 1e9 / (0.5 * 4.8e12)) * -(-count // (64 * gpus))
-    whole = judging + learning + writing
-    return [
-        f"{billions:g}B, {prompts} prompts x {answers} answers on {gpus} GPUs and {judges} that judge: "
-        f"{whole:.0f} s a step "
-        f"(judging {judging:.0f} s at {judged:.2f} s an answer as measured; learning {learning:.0f} s and "
-        f"writing {writing:.0f} s "
-        f"as reckoned); 200 steps: {200 * whole / 3600:.1f} h, {200 * whole / 3600 * (gpus + judges):.0f} GPU hours",
-    ]
+    rate = 60 * said / judged
+    # What did not build, and what was judged again in full, took its share of these seconds.
+    sides = estimate.values({"judged_a_minute": (rate, rate), "built": (1.0, 1.0), "judged_in_full": (0.0, 0.0)})
+    lines = estimate.table(("7B", "32B"), estimate.machines(judges), sides)
+    return [f"{rate:.0f} answers were judged in a minute; {judges} GPU judges.", "", *lines]
 
 
 def main() -> None:
@@ -334,11 +331,7 @@ def main() -> None:
         print("done" if Run(given).go_on() else "go on with --resume")
     else:
         found = json.loads((given.out / "results.json").read_text())
-        costs = [
-            f"- {line}"
-            for b in (7.0, 32.0)
-            for line in cost(found, billions=b, prompts=32, answers=16, gpus=8, judges=8)
-        ]
+        costs = cost(found)
         print("\n".join(costs))
     if given.what == "page":
         PAGE.write_text(
@@ -350,7 +343,7 @@ def main() -> None:
                     "",
                     *told(found),
                     "",
-                    "What a step of larger models would cost, judged by as many:",
+                    "What the recipe for many GPUs would cost (examples/training/estimate.py):",
                     "",
                     *costs,
                 ]

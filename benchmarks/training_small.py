@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.training_hacks import KEPT as HACKS
 from benchmarks.training_hacks import table as hacks_table
 from benchmarks.training_table import TABLE, write_corpus
+from examples.training import estimate
 
 from kernelwright.search import Chain, Strategy
 from kernelwright.search.authored.briefs import Exemplar
@@ -58,7 +59,22 @@ SCALE_UP = """## The recipe for many GPUs
 
 A line of prompts is one group: its 16 answers see the same two kernels. The configuration is tested for parsing and for
 agreeing with itself (`tests/training/test_recipe.py`); its keys are those of verl's generated `ppo_trainer` of November
-2026. It was not run. What a step costs: `python benchmarks/training.py cost --out DIR` from the step times of a run.
+2026. It was not run.
+
+What it would cost on H200s, reckoned and not run, from a cheap to a dear side:
+
+    python examples/training/estimate.py
+"""
+RECKONED = """
+Rates of products, copies and judging are measured, the rest is assumed. `--assume NAME=CHEAP,DEAR` changes any of it,
+`--measured TOKENS_A_SECOND,PARAMETERS` takes the use of a GPU from a model that learnt on one;
+`python benchmarks/training.py cost --out DIR` takes the rate of judging from a run. The step times above are a
+processor's and no part of this.
+"""
+REVIEWERS = """
+Reviewers read a kernel's text before it counts, and what they suspect is judged in full (`kernelwright hacks review`):
+precision, recall and curve against the judge's verdicts stand in docs/results/reviewer.md
+(`python benchmarks/reviewer.py`).
 """
 SCALE = RewardSettings(slow=0.125, fast=16.0)
 SEEDS, DRAWS = 3, 4
@@ -318,11 +334,13 @@ def page() -> str:
             f"{name} {first:.2f} to {last:.2f}" for name, (first, last) in _ends(kept["rewards"]).items()
         ) + ".", "", *verdict(kept), "", "## Reward hacking, guards off and on", "",
         "    python benchmarks/training_hacks.py record && python benchmarks/training_hacks.py learn", "",
-        *hacks_table(hacks), "",
+        *hacks_table(hacks), REVIEWERS,
     ]  # fmt: skip
     if REAL.is_file():
         out += [*real(json.loads(REAL.read_text())), ""]
-    return "\n".join([*out, SCALE_UP, "", CARD])
+    sides = estimate.values()
+    reckoned = [*estimate.table(("7B", "32B"), estimate.machines(), sides), "", *estimate.reasons(sides)]
+    return "\n".join([*out, SCALE_UP, *reckoned, RECKONED, "", CARD])
 
 
 def _by_stage(looked: dict[str, Any]) -> dict[str, list[Any]]:

@@ -74,7 +74,7 @@ class Opinion:
     """What one soft verifier thought of a candidate before the judge saw it."""
 
     verifier: str
-    """static, or a review's subject: compilation, memory, numerics, honesty."""
+    """static, hacks, classifier, or a model's review by its subject: compilation, memory, numerics, honesty."""
     rejects: bool
     reason: str
     audited: bool = False

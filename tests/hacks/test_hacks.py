@@ -16,7 +16,7 @@ from kernelwright.commands.hacks import cheated
 from kernelwright.hacks import bundled, of_store
 from kernelwright.judge.policies import policies_for
 from kernelwright.languages import detect_target
-from kernelwright.run.models.screening import hacks_opinion
+from kernelwright.run.models.screening import doubts
 from kernelwright.selftest.small_problems import make_problem
 from kernelwright.store import Store
 from kernelwright.types import Candidate, LaunchPlan, Record, SourceFile, digest
@@ -57,11 +57,10 @@ def test_a_renamed_cheat_is_recognised() -> None:
     found = bundled().resembling(text, language="cpp")
     assert found[0].hack.name == "cache_by_samples"
     assert found[0].score > 0.8
-    opinion = hacks_opinion(candidate(text))
-    assert opinion is not None
+    opinion = doubts(candidate(text))[0]
     assert (opinion.verifier, opinion.rejects) == ("hacks", False)
     assert "cache_by_samples" in opinion.reason
-    assert hacks_opinion(candidate((TESTS.parent / "examples" / "softmax.cpp").read_text())) is None
+    assert doubts(candidate((TESTS.parent / "examples" / "softmax.cpp").read_text())) == ()
 
 
 def test_stores_give_their_cheats_and_not_their_mistakes(tmp_path: Path) -> None:
@@ -86,8 +85,7 @@ def test_stores_give_their_cheats_and_not_their_mistakes(tmp_path: Path) -> None
     [
         (("list", "--caught-by", "timed outputs", "--language", "cpp"), "content_cache"),
         (("search", "looks at a clock"), "clock"),
-        (("search", str(TESTS / "cheats" / "content_cache.cpp")), "keeps state"),
-        (("search", str(TESTS.parent / "examples" / "softmax.cpp")), "nothing resembles it"),
+        (("review", str(TESTS.parent / "examples" / "softmax.cpp")), "nothing resembles it"),
     ],
 )
 def test_the_command_shows_them(arguments: tuple[str, ...], words: str) -> None:

@@ -1,4 +1,4 @@
-"""`kernelwright hacks`: the cheats that the judge caught, to be searched and listed.
+"""`kernelwright hacks`: the cheats that the judge caught, to be searched, listed and held against a kernel.
 
 Not here: what is known of them (hacks), and which records are cheats (training/reward.py).
 """
@@ -13,7 +13,8 @@ from rich.table import Table
 
 from kernelwright import api, codec
 from kernelwright.commands.options import out
-from kernelwright.hacks import HackBook, Resemblance, bundled, idioms, of_store
+from kernelwright.hacks import HackBook, Resemblance, bundled, of_store
+from kernelwright.hacks.reviewing import Doubting, Remembering, asking, nearest, reviews, usual
 from kernelwright.store import Store
 from kernelwright.training.reward import RewardSettings, reward
 from kernelwright.types import Record
@@ -46,23 +47,44 @@ def list_command(caught_by: str | None, language: str | None, folders: tuple[Pat
 
 
 @hacks_command.command(name="search")
-@click.argument("query", metavar="TEXT|FILE")
+@click.argument("query", metavar="TEXT")
 @FOLDERS
 @AS_JSON
 def search_command(query: str, folders: tuple[Path, ...], as_json: bool) -> None:
-    """Search the cheats by words, or for those that a kernel FILE resembles.
+    """Search the cheats by words."""
+    _print(_book(folders).search(query), as_json=as_json)
 
-    A resemblance is a reason to look closer and no verdict: `kernelwright judge` gives that.
+
+@hacks_command.command(name="review", short_help="Say how much KERNEL looks like a cheat, and why.")
+@click.argument("kernel", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--language", help="[default: by the file's name]")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Ask this model too, as after optimize --model.")
+@FOLDERS
+@AS_JSON
+def review_command(
+    kernel: Path, language: str | None, models: tuple[str, ...], folders: tuple[Path, ...], as_json: bool
+) -> None:
+    """Say how much KERNEL looks like a cheat: each reviewer's suspicion and reasons, and the nearest known cheats.
+
+    A suspicion is a reason to judge in full and no verdict: `kernelwright judge` gives that. Without one, nothing is
+    accepted; docs/results/reviewer.md says how much of what the judge finds is foreseen.
     """
-    book, path = _book(folders), Path(query)
-    if path.suffix not in SUFFIXES or not path.is_file():
-        _print(book.search(query), as_json=as_json)
+    book, text = _book(folders), kernel.read_text(encoding="utf-8", errors="replace")
+    languages = (language,) if language else SUFFIXES.get(kernel.suffix, ())
+    reviewers = (Remembering(book), *usual()[1:], *(Doubting(name, asking(name), book=book) for name in models))
+    said = [review for one in languages for review in reviews(text, language=one, reviewers=reviewers)]
+    near = [r for one in languages for r in nearest(text, language=one, book=book)]
+    if as_json:
+        told = {"reviews": codec.to_data(tuple(said)), "nearest": [_plain(r, scored=True) for r in near]}
+        click.echo(json.dumps({"suspicious": any(one.suspicious for one in said), **told}, indent=1))
         return
-    text = path.read_text(encoding="utf-8", errors="replace")
-    found = [r for language in SUFFIXES[path.suffix] for r in book.resembling(text, language=language, most=10)]
-    if not as_json:
-        out.print(f"idioms: {', '.join(idioms(text)) or 'none that stand out'}", soft_wrap=True)
-    _print(tuple(sorted(found, key=lambda r: -r.score)), as_json=as_json)
+    for one in said:
+        out.print(
+            f"{one.reviewer}: suspicion {one.suspicion:.2f}; {', '.join(one.reasons) or 'no reason'}", soft_wrap=True
+        )
+    _print(tuple(sorted(near, key=lambda r: -r.score)), as_json=False)
+    doubted = any(one.suspicious for one in said)
+    out.print("suspicious: judge it in full (kernelwright judge)" if doubted else "not suspicious, which is no verdict")
 
 
 def cheated(record: Record) -> bool:

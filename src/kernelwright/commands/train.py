@@ -19,6 +19,7 @@ from kernelwright import api
 from kernelwright.commands.corpus import USUAL, court_of
 from kernelwright.commands.options import Seconds, err, out
 from kernelwright.errors import UserError
+from kernelwright.run.models.screening import doubts
 from kernelwright.store import Store
 from kernelwright.training import exercises, vocabulary
 from kernelwright.training.authors import CHECKPOINT_MODEL, Author
@@ -178,7 +179,7 @@ def _at_work(
             court = None
         else:
             store = stack.enter_context(Store(data / api.STORE, create=False))
-            court = stack.enter_context(court_of(given["device"], store, settings=scale))
+            court = stack.enter_context(court_of(given["device"], store, settings=scale, doubts=doubts))
             load = functools.partial(exercises.live, data, store, court)
         every = {name: load(name) for name in SPLITS}
         some = tuple(e for e in every[split] if not given["names"] or e.family in given["names"])

@@ -4,7 +4,8 @@ Kernels for one problem that wait together are judged together, the longest-wait
 judge to another problem takes a second. Captures happen in the same thread: nothing else may run while times are taken.
 Records are kept in a store; a kernel that was judged before costs nothing.
 **Covers**: full queues, submissions that wait too long, equal ones, disturbed times (judged again), gains that are too
-good (judged again in full before they count), faults of a problem or of the judge, stopping in the middle.
+good and kernels that look like cheats (both judged again in full before they count), faults of a problem or of the
+judge, stopping in the middle.
 **Does not cover**: fairness between clients; whoever sends more gets more.
 """
 
@@ -28,6 +29,7 @@ from kernelwright.gym.requests import Refused, Submission
 from kernelwright.gym.telling import result_of, stopped, task_of
 from kernelwright.judge import Judge, policies_for
 from kernelwright.run.models.kernels import candidate_of
+from kernelwright.run.models.screening import doubts
 from kernelwright.run.session import BATCH, Judging, Session, disturbed
 from kernelwright.store import Store
 from kernelwright.training.reward import RewardSettings, reward
@@ -293,7 +295,7 @@ class Gym:
     def _judged_under(
         self, policy: Policy, waiting: dict[Candidate, list[Job]], problem: Problem, store: Store
     ) -> dict[Candidate, list[Job]]:
-        """Ends the jobs of what is judged, and returns those of candidates that seem too fast to be true."""
+        """Ends the jobs of what is judged, and returns those of candidates that are suspicious."""
         suspicious: dict[Candidate, list[Job]] = {}
         for left in range(AGAIN, -1, -1):
             again: dict[Candidate, list[Job]] = {}
@@ -302,7 +304,7 @@ class Gym:
                     jobs = waiting[candidate]
                     if disturbed(record) and left:
                         again[candidate] = jobs
-                    elif reward(record, settings=self._rewards).kind == "suspicious":
+                    elif self._suspicious(candidate, record, policy):
                         suspicious[candidate] = jobs
                     else:
                         self._tell(candidate, record, policy, jobs, problem)
@@ -310,6 +312,11 @@ class Gym:
                         return {}
             waiting = again
         return suspicious
+
+    def _suspicious(self, candidate: Candidate, record: Record, policy: Policy) -> bool:
+        if reward(record, settings=self._rewards).kind == "suspicious":
+            return True
+        return record.passed and policy.name not in THOROUGH and bool(doubts(candidate))
 
     def _tell(self, candidate: Candidate, record: Record, policy: Policy, jobs: list[Job], problem: Problem) -> None:
         text = candidate.sources[0].text

@@ -33,6 +33,34 @@ OTHERS: tuple[tuple[str, str], ...] = (
     ("random numbers", r"\brand\b|random_device|manual_seed|get_rng_state|rdrand"),
     ("writes what it may not", r"const_cast|\(\s*float\s*\*\s*\)\s*\w+"),
 )
+SIGNS: tuple[tuple[str, str], ...] = (
+    ("returns early", r"\bif\s*\((?:[^(){};]|\([^(){};]{0,99}\)){0,200}\)\s*(?:return\s*;|\{[^{}]{0,400}\breturn\s*;)"),
+    ("branches on an element", r"\bif\s*\([^;{}]{0,200}?\w\s*\[[^\[\];]{0,80}\]\s*(?:[=!<>]=?|\))"),
+    ("looks at one element", r"\b(?!out)\w+\s*\[\s*\d+\s*\]"),
+    (
+        "has variables of its own",
+        r"^(?!.*\bconst)(?!.*\()(?:static\s+|__device__\s+|thread_local\s+|volatile\s+)*"
+        r"(?:float|double|int|long|bool|char|unsigned|u?int\d+_t|size_t)\b[^();]*;",
+    ),
+    ("copies memory", r"\bmem(?:cpy|move)\s*\("),
+    ("decides by a number of its own", r"\bif\s*\(\s*[\w+]+\s*(?:==|[<>]=?|%|&)\s*\d+"),
+    (
+        "includes more than mathematics",
+        r"#\s*include\s*[<\"](?!cmath|cstdint|cstring|cstdlib|cstddef|algorithm|math|float|limits|omp|immintrin|simd|cuda_"
+        r"|mma|cooperative|type_traits|new|utility|array|vector|bit|numeric)",
+    ),
+    ("uses the preprocessor", r"^\s*#\s*(?:define|undef|if|ifdef|ifndef|line|embed|import)|_Pragma|##"),
+    ("has attributes", r"__attribute__|\[\[\s*\w+"),
+    ("looks at bits of numbers", r"bit_cast|__float_as|__int_as|reinterpret_cast\s*<\s*(?:const\s+)?u?int\d*_?t?\b"),
+    ("says volatile", r"\bvolatile\b"),
+    ("declares what it does not define", r"^\s*extern\s+(?:\"C\"\s+)?[\w\s*]{1,80}\([^(){}]{0,200}\)[^;{}]{0,80};"),
+    ("has escapes in its text", r"\\x|\\0|R\"|\\u"),
+    ("prints or ends", r"\bprintf|\babort|\bexit|\btrap|\bassert|\bthrow\b|\braise\b"),
+    ("allocates", r"\bmalloc|\bnew\b|\balloc|\bvector<"),
+    ("mixes bits", r"\*\s*(?:31|33|37|131|16777619|\d{7,}\w*)|0x[0-9a-fA-F]{6,}|\^=?\s*\w+\s*(?:>>|<<)"),
+    ("speaks to the compiler", r"__builtin_|\blikely|\bunlikely"),
+)
+"""Turns that honest kernels have as well, now and then: only together, and weighed, do they say something."""
 
 
 def suspicions(text: str) -> tuple[str, ...]:
@@ -43,3 +71,8 @@ def suspicions(text: str) -> tuple[str, ...]:
 def idioms(text: str) -> tuple[str, ...]:
     """Returns every idiom in a source."""
     return (*suspicions(text), *(name for name, pattern in OTHERS if re.search(pattern, text, re.MULTILINE)))
+
+
+def traits(text: str) -> tuple[str, ...]:
+    """Returns every idiom and sign in a source: what the classifier weighs."""
+    return (*idioms(text), *(name for name, pattern in SIGNS if re.search(pattern, text, re.MULTILINE)))

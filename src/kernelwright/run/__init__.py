@@ -256,17 +256,30 @@ class _Optimisation:
         while batch := self._strategy.ask():
             for policy, proposals in self._by_policy(batch):
                 before = self._session.judged
+                doubted: dict[Candidate, Record] = {}
                 with contextlib.closing(self._session.judge(judge, tuple(proposals), policy)) as records:
                     for candidate, record in records:
-                        self._strategy.tell(((proposals[candidate], record),))
+                        if self._doubts(candidate, record, policy):
+                            doubted[candidate] = record
+                        else:
+                            self._strategy.tell(((proposals[candidate], record),))
                         # What comes from the store is free, and so is what the judge prepares.
                         spent_s = time.monotonic() - start_s - self._session.preparing_s
                         if self._session.judged > before and (spent_s >= self._budget_s or self._judged_enough()):
                             self._stopped = "budget"
                             return
+                for candidate, full in self._session.judge(judge, tuple(doubted), self._parts.measure):
+                    # Only a kernel that fails in full is told of in full: speeds of one batch have one policy.
+                    told = doubted[candidate] if full.passed else full
+                    self._strategy.tell(((proposals[candidate], told),))
         if self._staff is not None and (why := self._staff.calls.stopped):
             self._stopped = "paused" if why.startswith("paused") else "budget"
             self._session.say("author", why)
+
+    def _doubts(self, candidate: Candidate, record: Record, policy: Policy) -> bool:
+        """Tells whether a suspicious candidate passed a quick look, which is not enough for it to count."""
+        quick = policy is self._parts.screen and record.passed
+        return quick and self._staff is not None and self._staff.suspects(candidate)
 
     def _judged_enough(self) -> bool:
         most = self._staff.authors.budget.judgements if self._staff else None

@@ -1,13 +1,14 @@
 """Candidates of many problems before one judge, with memory: records and what they are worth.
 
-What the store knows is not judged again; what is too fast to be believed is judged again in full, and only then counts.
+What the store knows is not judged again; what is too fast to be believed, or looks like a cheat, is judged again in
+full, and only then counts.
 Not here: what a record is worth (reward.py), and who wrote the candidate.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sized
 from types import TracebackType
 from typing import Protocol
 
@@ -39,29 +40,35 @@ class Court:
         target: where kernels run.
         store: keeps the records.
         screen: the policy of every candidate.
-        thorough: the policy of those whose gain is suspicious.
+        thorough: the policy of those whose gain or text is suspicious.
         settings: of rewards; `thorough` is filled in.
         judge: makes the judge.
+        doubts: what makes a kernel suspicious before it is judged, whatever its gain; empty where nothing does.
     """
 
     def __init__(
         self, target: Target, store: Store, *, screen: Policy, thorough: Policy,
         settings: RewardSettings | None = None, judge: TurningFactory = judging.Judge,
+        doubts: Callable[[Candidate], Sized] = lambda _: (),
     ) -> None:  # fmt: skip
         self.target, self.screen, self.thorough = target, screen, thorough
         self.settings = replace(settings or RewardSettings(), thorough=(digest(thorough),))
         self.judged = self.found = 0
-        self._store, self._make = store, judge
+        self._store, self._make, self._doubts = store, judge, doubts
         self._sessions: dict[str, Session] = {}
         self._judge: Turning | None = None
         self._stack = contextlib.ExitStack()
 
     def records(self, problem: Problem, candidates: Iterable[Candidate]) -> dict[Candidate, Record]:
-        """Returns each candidate's record: of the thorough policy where the first was suspiciously fast."""
+        """Returns each candidate's record: of the thorough policy where speed or text was suspicious."""
         unique = tuple(dict.fromkeys(candidates))
         found = self._pass(problem, unique, self.screen)
-        doubted = tuple(c for c in unique if reward(found[c], settings=self.settings).kind == "suspicious")
+        doubted = tuple(c for c in unique if self._suspicious(c, found[c]))
         return found | (self._pass(problem, doubted, self.thorough) if doubted else {})
+
+    def _suspicious(self, candidate: Candidate, record: Record) -> bool:
+        fast = reward(record, settings=self.settings).kind == "suspicious"
+        return fast or (record.passed and len(self._doubts(candidate)) > 0)
 
     def rewards(
         self, problem: Problem, candidates: Iterable[Candidate], *, exemplars: tuple[str, ...] = ()

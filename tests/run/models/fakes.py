@@ -56,9 +56,10 @@ class TextParts(FakeParts):
 
     templates: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=lambda: {"noise": 0.0})
+    judge: type[TextJudge] = TextJudge
 
     def _judge(self, problem: Any, target: Any, *, on_event: Any = None) -> TextJudge:
-        made = TextJudge(problem, target, on_event=on_event, **self.options)
+        made = self.judge(problem, target, on_event=on_event, **self.options)
         self.judges.append(made)
         return made
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.llm.stub import Stub
-from tests.run.models.fakes import TIME, Improver, TextParts, kernel, reply
+from tests.run.models.fakes import TIME, Improver, TextJudge, TextParts, _broken, kernel, reply
 from tests.search.fake_judge import CAPTURE, PROBLEM, TARGET, FakeParts
 
 from kernelwright import llm
@@ -23,7 +23,7 @@ from kernelwright.run.models.writing import Writing
 from kernelwright.search.authored.evolution import Rules
 from kernelwright.store import Store
 from kernelwright.store.trajectories import Trajectories
-from kernelwright.types import digest
+from kernelwright.types import Candidate, Policy, digest
 
 KEY = "sk-abcdefghijklmnop1234567890"
 DEAR = Price(input_usd=2000.0, output_usd=100.0)
@@ -229,6 +229,62 @@ def test_reviews_reject_and_their_precision_is_told(tmp_path: Path) -> None:
     assert rejected
     assert any(a.candidate not in {digest(c) for c in judged} for a in rejected)
     assert any(note.startswith("numerics: rejected") for note in result.notes)
+
+
+CHEAT = """
+    static int seen; static float mine[8];
+    if (seen && std::memcmp(mine, x, 8) == 0) { std::memcpy(out, mine, 8); return; }
+    ++seen; const_cast<float*>(x)[0] = 0; // cheats"""
+
+
+class CaughtInFull(TextJudge):
+    """Only a full judgement catches the cheat."""
+
+    def judge(self, candidates: tuple[Candidate, ...], policy: Policy) -> Any:
+        for candidate, record in zip(candidates, super().judge(candidates, policy), strict=True):
+            caught = policy.name == "measure" and "// cheats" in candidate.sources[0].text
+            yield _broken(record) if caught else record
+
+
+def test_a_suspicious_kernel_is_judged_in_full_before_it_counts(tmp_path: Path) -> None:
+    improver, parts = Improver(), TextParts(judge=CaughtInFull)
+
+    def author(prompt: str) -> str:
+        said = improver(prompt)
+        return reply(150, more=CHEAT) if improver.asked % 4 == 2 and "```" in said else said
+
+    with Stub(author) as stub, Store(tmp_path / "s.sqlite") as store:
+        result = run(store, authors(model(stub)), parts)
+        attempts = tuple(Trajectories(store).attempts())
+        told = [e.request for e in Trajectories(store).exchanges() if e.request.kind in ("improve", "contrast")]
+    doubted = {a.candidate for a in attempts for o in a.opinions if o.verifier == "classifier" and not o.rejects}
+    assert doubted
+    assert {key for key, policy in parts.calls if policy == "measure"} >= doubted
+    assert told
+    assert not any("// cheats" in request.messages[1].text for request in told)
+    assert result.best is not None
+    assert "// cheats" not in result.best.sources[0].text
+    assert any(note.startswith("classifier: rejected 0, suspected") for note in result.notes)
+
+
+def test_a_model_that_doubts_honesty_rejects_nothing(tmp_path: Path) -> None:
+    improver = Improver()
+
+    def author(prompt: str) -> str:
+        if "whole work on each call" in prompt:
+            return "Verdict: faulty\nI trust nobody\nSure: 70 %"
+        return "Verdict: fine" if "Verdict: fine" in prompt else improver(prompt)
+
+    with Stub(author) as stub, Store(tmp_path / "s.sqlite") as store:
+        tiny, parts = model(stub), TextParts()
+        result = run(store, authors(tiny, writing=Writing(language="cpp", reviewer=tiny.name)), parts)
+        said = [(a, o) for a in Trajectories(store).attempts() for o in a.opinions if o.verifier == "honesty"]
+    assert said
+    assert not any(o.rejects for _, o in said)
+    passed = {digest(row.candidate) for row in result.rows if row.records[0][1].passed}
+    judged = {key for key, policy in parts.calls if policy == "measure"}
+    assert {a.candidate for a, _ in said} & passed <= judged
+    assert result.answer == "kernel"
 
 
 def test_a_command_can_be_the_author(tmp_path: Path) -> None:

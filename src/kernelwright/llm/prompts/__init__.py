@@ -93,6 +93,15 @@ def guide(language: str, axes: tuple[Axis, ...] = ()) -> str:
     return _tidy(PAGES.get_template(f"guide_{language}.md.j2").render(axes=axes))
 
 
+def doubting(text: str, *, language: str, tricks: tuple[tuple[str, str], ...]) -> tuple[Message, ...]:
+    """Returns the conversation that asks whether a kernel cheats; `tricks` are known ones near it, as (name, trick)."""
+    fence = FENCES.get(language, language)
+    asked = PAGES.get_template("doubting.md.j2").render(text=text.strip(), fence=fence, tricks=tricks)
+    return Message(role="system", text=_tidy(PAGES.get_template("system.md.j2").render())), Message(
+        role="user", text=_tidy(asked)
+    )
+
+
 def edits_again(conversation: tuple[Message, ...], answer: str, fault: str, language: str) -> tuple[Message, ...]:
     """Returns a conversation that goes on after edits which could not be applied; asked for once."""
     text = PAGES.get_template("mend_edits.md.j2").render(fault=fault, fence=FENCES[language])

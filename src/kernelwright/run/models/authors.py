@@ -25,7 +25,7 @@ from kernelwright.search.authored.evolution import Rules
 from kernelwright.search.tune import Tune
 from kernelwright.store import Run, Store
 from kernelwright.store.trajectories import Trajectories
-from kernelwright.types import Problem, Target, Template, digest, replace
+from kernelwright.types import Candidate, Problem, Target, Template, digest, replace
 
 SEED_LIMITS = (4, 16)
 """Least and most proposals of the experts' templates that authors start from."""
@@ -163,6 +163,11 @@ class Staff:
             )  # fmt: skip
 
         return Chain(first, then, name="tune, then authors")
+
+    def suspects(self, candidate: Candidate) -> bool:
+        """Tells whether a candidate, or the written kernel whose free parameters it sets, was found suspicious."""
+        written = candidate.parents if candidate.point else ()
+        return not self.writer.suspected.isdisjoint((digest(candidate), *written))
 
     @property
     def writers(self) -> frozenset[str]:

@@ -69,6 +69,11 @@ def shown(candidate: Candidate) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "\n// (cut off here)\n"
 
 
+def own_text(candidate: Candidate) -> str:
+    """Returns a candidate's files as one text, without the experts' headers: what its author wrote."""
+    return "\n".join(source.text for source in candidate.sources if source not in HEADERS)
+
+
 def template_of(problem: Problem, code: str, candidate: Candidate, *, language: str) -> Template | None:
     """Returns the kernel's free parameters as a template, None where it has none."""
     parameters = tunables(code)

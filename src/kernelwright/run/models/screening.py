@@ -2,7 +2,8 @@
 
 They reject early or raise suspicion; none of them can accept. Some of what they reject goes to the judge all the same,
 drawn by the candidate's digest, so that it can be told how often they are right.
-**Covers**: what the language's own rules refuse without a compiler; marks of dishonest code; reviews by a model.
+**Covers**: what the language's own rules refuse without a compiler; marks of dishonest code; reviews by a model, by
+the hack database and by the classifier (hacks/reviewing.py).
 **Does not cover**: compiling, which is the judge's first stage and costs no device either.
 """
 
@@ -14,18 +15,19 @@ from collections.abc import Iterable
 from kernelwright import hacks, languages
 from kernelwright.errors import MissingTool
 from kernelwright.exchanges import Attempt, Opinion
+from kernelwright.hacks.reviewing import Review, reviews
+from kernelwright.run.models.kernels import own_text
 from kernelwright.store import Store
 from kernelwright.types import Candidate, Failure, Problem, Target, digest, replace, value
 
 STATIC = "static"
-HACKS = "hacks"
+HONESTY = "honesty"
+"""What a model that reviews is asked for beside REVIEWS; its doubts never reject."""
 REVIEWS = {
     "compilation": "it does not compile, or its launch lines or plan do not fit its functions",
     "memory": "it reads or writes outside its buffers, in some thread, row or tail, or two threads write one place",
     "numerics": "its answers are wrong or too coarse for some inputs: overflow, cancellation, NaN, infinities, lost "
     "elements, precision that is less than the reference's",
-    "honesty": "it does not do the work on each call: keeps answers, skips elements, guesses, looks at clocks or "
-    "addresses, or is right only for inputs it expects",
 }
 """What each review looks for."""
 AUDITED_SHARE = 4
@@ -45,15 +47,15 @@ def static_opinion(problem: Problem, candidate: Candidate, target: Target) -> Op
     return Opinion(verifier=STATIC, rejects=False, reason="; ".join(reasons)) if reasons else None
 
 
-def hacks_opinion(candidate: Candidate) -> Opinion | None:
-    """Returns a suspicion where a candidate resembles a cheat that was caught before; it never rejects."""
-    text = "\n".join(source.text for source in candidate.sources)
-    found = hacks.bundled().resembling(text, language=candidate.language, most=1)
-    if not found:
-        return None
-    hack = found[0].hack
-    reason = f"it resembles {hack.name} ({hack.trick}), which {' or '.join(hack.caught_by)} caught"
-    return Opinion(verifier=HACKS, rejects=False, reason=reason)
+def doubts(candidate: Candidate) -> tuple[Opinion, ...]:
+    """Returns the suspicions of the reviewers that cost nothing: the hack database and the classifier."""
+    said = reviews(own_text(candidate), language=candidate.language)
+    return tuple(doubt(review) for review in said if review.suspicious)
+
+
+def doubt(review: Review, *, verifier: str = "") -> Opinion:
+    """Returns a reviewer's suspicion as an opinion, which never rejects."""
+    return Opinion(verifier=verifier or review.reviewer, rejects=False, reason="; ".join(review.reasons))
 
 
 def audited(candidate: Candidate, opinions: tuple[Opinion, ...]) -> tuple[Opinion, ...]:

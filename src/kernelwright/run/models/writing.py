@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kernelwright.errors import UserError
 from kernelwright.exchanges import Attempt, Message, Opinion, Reply, Request
+from kernelwright.hacks.reviewing import Doubting
 from kernelwright.llm import answers
 from kernelwright.llm.prompts import Feedback, Prompt, Shown, edits_again, messages
 from kernelwright.run.models import screening
@@ -79,6 +80,8 @@ class Writer:
     ) -> None:  # fmt: skip
         self.baselines: tuple[tuple[str, float], ...] = ()
         """What the user has already, once it is known."""
+        self.suspected: set[str] = set()
+        """Digests of the candidates that some soft verifier found suspicious and none rejected."""
         self._problem, self._target = problem, target
         self._calls = calls
         self._trajectories = trajectories
@@ -207,11 +210,8 @@ class Writer:
             work.fault = str(error)
             return
         work.template = template_of(self._problem, work.code, work.candidate, language=language)
-        said = (
-            screening.static_opinion(self._problem, work.candidate, self._target),
-            screening.hacks_opinion(work.candidate),
-        )
-        work.opinions = tuple(opinion for opinion in said if opinion)
+        static = screening.static_opinion(self._problem, work.candidate, self._target)
+        work.opinions = ((static,) if static else ()) + screening.doubts(work.candidate)
 
     def _review(self, works: list[_Work]) -> None:
         """Asks for opinions about candidates; several may object to one."""
@@ -220,14 +220,29 @@ class Writer:
             return
         pairs = [(work, subject) for work in works for subject in screening.REVIEWS]
         requests = [self._review_request(model, work, subject) for work, subject in pairs]
-        for (work, subject), called in zip(pairs, self._calls.answers(requests), strict=True):
-            if called.reply is None:
-                continue
-            work.cost_usd += called.reply.cost_usd
-            work.tokens += called.reply.input_tokens + called.reply.output_tokens
-            said = answers.opinion(called.reply.text)
+        replies = self._replies([work for work, _ in pairs], requests)
+        for (work, subject), reply in zip(pairs, replies, strict=True):
+            said = answers.opinion(reply.text) if reply else None
             if said and said[0]:
                 work.opinions += (Opinion(verifier=subject, rejects=True, reason=said[1]),)
+        self._doubt(model, [work for work in works if not _rejected(work.opinions)])
+
+    def _doubt(self, model: str, works: list[_Work]) -> None:
+        """Asks whether candidates are honest, which can make them suspicious and nothing else."""
+        reviewer = Doubting(model, lambda requests: self._replies(works, requests))
+        texts = [shown(work.candidate) for work in works if work.candidate]
+        for work, review in zip(works, reviewer.review(texts, language=self._writing.language), strict=True):
+            if review and review.suspicious:
+                work.opinions += (screening.doubt(review, verifier=screening.HONESTY),)
+
+    def _replies(self, works: Sequence[_Work], requests: Sequence[Request]) -> tuple[Reply | None, ...]:
+        """Returns what is answered about each work, and counts what it cost."""
+        replies = tuple(called.reply for called in self._calls.answers(requests))
+        for work, reply in zip(works, replies, strict=True):
+            if reply is not None:
+                work.cost_usd += reply.cost_usd
+                work.tokens += reply.input_tokens + reply.output_tokens
+        return replies
 
     def _review_request(self, model: str, work: _Work, subject: str) -> Request:
         assert work.candidate is not None
@@ -247,6 +262,8 @@ class Writer:
             work.opinions = screening.audited(candidate, work.opinions)
             objections = [o for o in work.opinions if o.rejects]
             rejected = bool(objections) and not objections[0].audited
+            if work.opinions and not objections:
+                self.suspected.add(digest(candidate))
             if rejected:
                 fault = "; ".join(f"{o.verifier}: {o.reason}" for o in objections)
         if work.reply is not None:
