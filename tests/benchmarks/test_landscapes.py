@@ -35,14 +35,15 @@ def test_a_measurement_is_nearer_to_the_truth_than_a_quick_look() -> None:
     assert ratio == pytest.approx(math.sqrt(6 / 20), rel=0.25)
 
 
-def test_the_tuner_is_ahead_of_random_search_after_sixteen_proposals() -> None:
-    families = landscapes.groups()["held out: worlds of problems on which nothing was chosen"][:4]
+def test_the_tuner_is_ahead_of_random_search_and_of_looking_near_the_best_only() -> None:
+    families = landscapes.groups()["held out: worlds of problems on which nothing was chosen"]
     share = {
-        name: statistics.fmean(landscapes.trial(family, name, 16, seed) for family in families for seed in range(4))
+        name: statistics.fmean(landscapes.trial(family, name, 16, seed) for family in families for seed in range(3))
         for name in ("random", "tune")
     }
-    assert share["tune"] > share["random"] + 0.03
-    assert share["tune"] <= 1.0
+    assert share["tune"] > share["random"] + 0.05
+    # One that takes the neighbours of the best in order, without a model, comes to 0.954 here; this one to 0.983.
+    assert 0.97 < share["tune"] <= 1.0
 
 
 def test_the_page_is_that_of_the_kept_trials() -> None:
