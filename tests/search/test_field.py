@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 
-from kernelwright.search.effects import fitted, promising
 from kernelwright.search.field import Field, Place, changed, distance
-from kernelwright.testing.strategies import WIDE, make_template, separable
-from kernelwright.types import Parameter, Space, digest
+from kernelwright.testing.strategies import WIDE, make_template
+from kernelwright.types import digest
 
 
 def test_places_that_emit_the_same_sources_have_one_digest() -> None:
@@ -43,29 +41,3 @@ def test_the_spread_takes_every_choice_about_equally_often() -> None:
         assert all(abs(count - 96 / len(values)) <= 4 for count in counts), (name, counts)
     assert len(set(places)) > 80
     assert list(Field((make_template("fixed"),)).spread(0, random.Random(5))) == [Place(template=0, point=())] * 4
-
-
-def test_main_effects_are_those_of_a_separable_landscape() -> None:
-    template = make_template("rows", *WIDE)
-    field = Field((template,))
-    sample = list(itertools.islice(field.spread(0, random.Random(1)), 150))
-    effects = fitted(template.space, {p.point: 1 / separable("", p.point) for p in sample})
-    base = dict(template.space.default())
-    for name, values in WIDE:
-        true = [-math.log(separable("", tuple({**base, name: v}.items()))) for v in values]
-        fit = effects[name]
-        for i, j in itertools.combinations(range(len(values)), 2):
-            assert abs((fit[i] - fit[j]) - (true[i] - true[j])) < 0.05, name
-    assert separable("", next(promising(template.space, effects))) == 100.0
-
-
-def test_promises_come_in_order_of_predicted_loss_and_without_data_from_the_default() -> None:
-    space = Space(parameters=(Parameter(name="a", values=(1, 2, 3)), Parameter(name="b", values=(1, 2))))
-    assert next(promising(space, fitted(space, {}))) == space.default()
-    effects = {"a": [0.0, 0.5, 0.4], "b": [0.0, -0.2]}
-    assert list(promising(space, effects)) == [
-        (("a", 2), ("b", 1)),
-        (("a", 3), ("b", 1)),
-        (("a", 2), ("b", 2)),
-        (("a", 1), ("b", 1)),
-    ]

@@ -68,6 +68,14 @@ class Field:
         parameters = self.templates[template].space.parameters
         return Place(template=template, point=tuple((p.name, rng.choice(p.values)) for p in parameters))
 
+    def some(self, template: int, count: int, rng: random.Random) -> Iterator[Place]:
+        """Yields so many places drawn from a template, repeats included; all of a template that has no more."""
+        space = self.templates[template].space
+        if space.size() <= count:
+            return self.everywhere(template)
+        draws = (tuple((p.name, rng.choice(p.values)) for p in space.parameters) for _ in range(count))
+        return (Place(template=template, point=point) for point in draws)
+
     def parameters(self, place: Place) -> tuple[Parameter, ...]:
         """Returns the parameters of a place's template that have more than one value."""
         return tuple(p for p in self.templates[place.template].space.parameters if len(p.values) > 1)

@@ -5,6 +5,7 @@ Not here: what a record's speed is (speed.py) and what to ask for next (tune.py,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterable, Mapping
 
 from kernelwright.search import Results
@@ -35,6 +36,11 @@ class Standings:
     def exhausted(self) -> bool:
         """True when the limit is used up."""
         return self._left is not None and self._left <= 0
+
+    @property
+    def left(self) -> int:
+        """How many more proposals may be made."""
+        return sys.maxsize if self._left is None else self._left
 
     def judge(
         self, places: Iterable[Place], effort: Effort, *, parents: Mapping[Place, tuple[str, ...]] | None = None
@@ -81,6 +87,11 @@ class Standings:
         """Returns the speed of each point of a template that passed with this effort."""
         found = ((self._places[key], s) for key, s in self._speeds[effort].items() if key in self._places)
         return {place.point: s for place, s in found if place.template == template and s is not None}
+
+    def seen(self) -> tuple[tuple[Place, Effort, float | None], ...]:
+        """Returns every record's place, effort and speed, the screened before the measured."""
+        every = ((e, key, s) for e, speeds in self._speeds.items() for key, s in speeds.items())
+        return tuple((self._places[key], e, s) for e, key, s in every if key in self._places)
 
     def best(self, effort: Effort, count: int = 1) -> tuple[Place, ...]:
         """Returns the fastest places that passed with this effort, the fastest first."""

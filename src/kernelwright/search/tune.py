@@ -1,39 +1,36 @@
-"""`Tune`: successive halving over the schedule parameters of all templates, then coordinate search.
+"""`Tune`: few judgements where a model of all speeds that are known expects the most.
 
-After Jamieson and Talwalkar, "Non-stochastic Best Arm Identification" (2016), with two efforts for
-resources: many candidates are screened, the best third is measured. Unlike there, the first rung
-is not random: it holds every template's default, then each default's neighbours and points that
-fill the space, and what survives is improved one parameter at a time.
+The templates' defaults come first; after that each batch is what a Gaussian process expects to gain most by
+(surrogate.py), over all templates at once, so that a template has as many turns as it deserves. Before anything else is
+known, an expert's first value of a parameter is believed to be the better one. A part of the limit is kept for
+measuring, in two batches, what is expected to be fastest. benchmarks/landscapes.py compares it with others.
 Not here: crossing what was found (evolve.py).
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
-from collections.abc import Generator, Iterator
 
 from kernelwright.search import Batches, Results, Turns
-from kernelwright.search.effects import fitted, promising
-from kernelwright.search.field import Field, Place
+from kernelwright.search.field import Field, Place, distance
 from kernelwright.search.standings import Standings
-from kernelwright.types import Parameter, Proposal, Template
+from kernelwright.search.surrogate import NOISE, Surrogate, spread_of
+from kernelwright.types import Proposal, Template
 
 DEFAULT_LIMIT = 64
-SAMPLE_SHARE = 0.4
-"""Part of the limit that the screened sample may use; measuring and climbing have the rest."""
-KEPT_SHARE = 1 / 3
-SCREEN_MARGIN = 0.95
-"""A neighbour is measured when its screened speed is at least this much of the best's: screening is coarse."""
-STARTS = 2
-"""Survivors that are climbed from, from the fastest down."""
-GUESSES = 2
-"""Times that the points which the sample's main effects promise are screened and the effects fitted anew."""
-GUESSED_SHARE = 0.05
-REACH = 6
-"""Other values of one parameter that are looked at in one move, the nearest first."""
-MISSES = 500
-"""Points in a row that are nothing new before a template is taken to have nothing more to give."""
+BATCH = 4
+"""Places that are screened before what they showed is taken in."""
+MEASURED_SHARE = 0.2
+POOL = 160
+"""Places drawn anywhere for the model to choose from, beside the neighbours of the best."""
+CENTRES = 3
+"""Best places whose neighbours are in the pool."""
+STEP = 0.05
+"""Log speed that a value is believed to lose that is not its parameter's first."""
+MEASURED_NOISE = 0.6
+"""A measured log speed's deviation, as a part of a screened one's."""
 
 
 class Tune:
@@ -41,8 +38,8 @@ class Tune:
 
     Args:
         templates: what can be emitted.
-        seed: decides the sample and the order of parameters.
-        limit: proposals at most; the sizes of the rungs follow from it.
+        seed: decides the sample and the pools.
+        limit: proposals at most.
     """
 
     name = "tune"
@@ -51,12 +48,11 @@ class Tune:
         self._field = Field(templates)
         self._standings = Standings(self._field, author=self.name, limit=limit)
         self._seed = seed
-        self._limit = limit
-        self._sample_size = max(4, round(SAMPLE_SHARE * limit))
+        self._kept = max(1, round(MEASURED_SHARE * limit))
         self._turns = Turns(self._batches())
 
     def ask(self) -> tuple[Proposal, ...]:
-        """Returns the next rung, or the next parameter's alternatives."""
+        """Returns what is to be screened or measured next."""
         return self._turns.ask()
 
     def tell(self, results: Results) -> None:
@@ -64,89 +60,62 @@ class Tune:
         self._turns.tell(results)
 
     def _batches(self) -> Batches:
-        standings = self._standings
-        defaults = self._field.defaults()
-        yield from standings.judge(defaults, "screen")
-        yield from standings.judge(self._sample(), "screen")
-        for _ in range(GUESSES):
-            yield from standings.judge(self._guesses(), "screen")
-        passed = len(standings.best("screen", self._field.size()))
-        yield from standings.judge(standings.best("screen", max(2, round(KEPT_SHARE * passed))), "measure")
-        for start in standings.best("measure", STARTS):
-            yield from self._climb(start)
+        standings, kept = self._standings, self._kept
+        yield from standings.judge(self._field.defaults(), "screen")
+        for number in itertools.count():
+            left = standings.left - kept
+            chosen = self._promising(self._model(number), min(BATCH, left)) if left > 0 else []
+            if not chosen:
+                break
+            yield from standings.judge(chosen, "screen", parents=self._parents(chosen))
+        for share in (kept - kept // 2, standings.left):
+            fastest = (p for p in self._model().fastest() if standings.speed(p, "measure") is None)
+            yield from standings.judge(list(itertools.islice(fastest, share)), "measure")
 
-    # -------------------------------------------------------------------------- sample
+    def _parents(self, chosen: list[Place]) -> dict[Place, tuple[str, ...]]:
+        """Returns the best place for those that are one change away from it."""
+        best = self._standings.best("screen", CENTRES)
+        near = ((place, next((b for b in best if distance(b, place) == 1), None)) for place in chosen)
+        return {place: (self._field.digest(parent),) for place, parent in near if parent}
 
-    def _sample(self) -> Iterator[Place]:
-        """Yields the sample: the template whose default was fastest has the most turns.
+    def _model(self, number: int | None = None) -> Surrogate:
+        """Returns what is known of all that was judged, and with a number what that says of places in a pool."""
+        field, seen = self._field, self._standings.seen()
+        pool = dict.fromkeys(place for place, _, _ in seen)
+        if number is not None:
+            for best in self._standings.best("screen", CENTRES):
+                pool |= dict.fromkeys(p for parameter in field.parameters(best) for p in field.along(best, parameter))
+            rng = random.Random(f"tune {self._seed} {number}")
+            for index in range(len(field.templates)):
+                pool |= dict.fromkeys(field.some(index, POOL // len(field.templates), rng))
+        logs = [math.log(fast) for _, _, fast in seen if fast is not None]
+        passed = [place for place, _, fast in seen if fast is not None]
+        middle = sum(log - self._believed(p) for log, p in zip(logs, passed, strict=True)) / max(1, len(logs))
+        least = min(logs, default=0.0)
+        model = Surrogate(field, tuple(pool), spread=spread_of(logs), prior=self._believed)
+        for place, effort, fast in seen:
+            noise = NOISE * (MEASURED_NOISE if effort == "measure" else 1.0)
+            model.observe(
+                place, (least if fast is None else math.log(fast)) - middle, noise=noise, passed=fast is not None
+            )
+        return model
 
-        The template in place r (from 0) of n has n - r turns in each round.
-        """
-        order = sorted(self._field.defaults(), key=lambda d: -(self._standings.speed(d, "screen") or 0.0))
-        sources = [self._around_and_across(default) for default in order]
-        turns = [source for rank, source in enumerate(sources) for _ in range(len(sources) - rank)]
-        seen = {self._field.digest(default) for default in order} | {""}
-        given = 0
-        while turns and given < self._sample_size:
-            for source in tuple(turns):
-                place = next((p for p in itertools.islice(source, MISSES) if self._field.digest(p) not in seen), None)
-                if place is None:
-                    turns = [other for other in turns if other is not source]
-                elif given < self._sample_size:
-                    seen.add(self._field.digest(place))
-                    given += 1
-                    yield place
+    def _believed(self, place: Place) -> float:
+        """Returns the log speed that a place is believed to have, up to a constant, before anything was judged."""
+        parameters = self._field.templates[place.template].space.parameters
+        return -STEP * sum(p.values.index(chosen) > 0 for p, (_, chosen) in zip(parameters, place.point, strict=True))
 
-    def _around_and_across(self, default: Place) -> Iterator[Place]:
-        """Yields in turn a neighbour of the default and a point anywhere, then whatever is left."""
-        rng = random.Random(f"tune {self._seed} {default.template}")
-        around = [p for parameter in self._field.parameters(default) for p in self._field.along(default, parameter)]
-        rng.shuffle(around)
-        across = self._field.spread(default.template, rng)
-        for pair in itertools.zip_longest(around, itertools.islice(across, len(around))):
-            yield from (place for place in pair if place is not None)
-        yield from across
-        # The sequence may miss corners of a small space for ever.
-        yield from self._field.everywhere(default.template)
-
-    def _guesses(self) -> list[Place]:
-        """Returns unseen places that the main effects of what was screened promise to be fast."""
-        count = max(1, round(GUESSED_SHARE * self._limit))
-        found: list[Place] = []
-        for template in dict.fromkeys(place.template for place in self._standings.best("screen", 3)):
-            space = self._field.templates[template].space
-            effects = fitted(space, self._standings.speeds(template, "screen"))
-            places = (Place(template=template, point=point) for point in promising(space, effects))
-            found += itertools.islice((p for p in places if not self._standings.known(p)), count)
-        return found
-
-    # ----------------------------------------------------------------- coordinate search
-
-    def _climb(self, start: Place) -> Batches:
-        """Moves along one parameter at a time until no single change is measured to be faster."""
-        rng = random.Random(f"climb {self._seed} {start.template}")
-        best = start
-        unchanged: set[str] = set()
-        order = list(self._field.parameters(start))
-        rng.shuffle(order)
-        for parameter in itertools.cycle(order):
-            if parameter.name in unchanged:
-                # One whole turn without a move: a local optimum.
-                return
-            moved = yield from self._move(best, parameter)
-            unchanged = unchanged | {parameter.name} if moved == best else {parameter.name}
-            best = moved
-            if self._standings.exhausted:
-                return
-
-    def _move(self, best: Place, parameter: Parameter) -> Generator[tuple[Proposal, ...], Results, Place]:
-        standings = self._standings
-        others = self._field.along(best, parameter)[:REACH]
-        parents = dict.fromkeys(others, (self._field.digest(best),))
-        yield from standings.judge(others, "screen", parents=parents)
-        yield from standings.judge((best,), "screen")
-        bar = SCREEN_MARGIN * (standings.speed(best, "screen") or 0.0)
-        hopeful = [p for p in others if (standings.speed(p, "screen") or 0.0) > bar]
-        hopeful.sort(key=lambda p: -(standings.speed(p, "screen") or 0.0))
-        yield from standings.judge(hopeful[:2], "measure", parents=parents)
-        return max((best, *hopeful), key=lambda p: standings.speed(p, "measure") or 0.0)
+    def _promising(self, model: Surrogate, count: int) -> list[Place]:
+        """Returns new places by expected improvement, each chosen as if those before it had been judged already."""
+        chosen: dict[str, Place] = {}
+        dead: set[Place] = set()
+        while len(chosen) < count:
+            place = model.best_bet(dead)
+            if place is None:
+                break
+            dead.add(place)
+            key = self._field.digest(place)
+            if not self._standings.known(place) and key not in chosen:
+                chosen[key] = place
+                model.observe(place, None, noise=NOISE)
+        return list(chosen.values())
