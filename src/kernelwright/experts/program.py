@@ -49,6 +49,7 @@ from kernelwright.types import (
     Step,
     Target,
     Template,
+    TensorMap,
     TensorSpec,
     Workspace,
     digest,
@@ -81,20 +82,81 @@ class Program:
         return [part for part in self.parts if isinstance(part, Product)]
 
 
+@dataclass(frozen=True)
+class Programs:
+    """What one template computes: a program, and what follows it where a witness is not finite."""
+
+    name: str
+    """The template's, on a CPU."""
+    main: Program
+    version: Rewritten | None = None
+    """The rewritten graph that the program was made of, None for the graph as it is."""
+    fallback: Program | None = None
+
+    @property
+    def kernels(self) -> list[list[Loops]]:
+        """The loop nests from which the template's space is made."""
+        return self.main.kernels or (self.fallback.kernels if self.fallback else [])
+
+    @property
+    def products(self) -> list[Product]:
+        """All products of both programs."""
+        return self.main.products + (self.fallback.products if self.fallback else [])
+
+    @property
+    def about(self) -> str:
+        """The line of a source that names the rules, empty for the graph as it is."""
+        return f"// Rewritten by: {', '.join(self.version.rules)}.\n" if self.version else ""
+
+
 def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     """Returns a template for the graph as it is, where it needs several parts, and one for each rewritten version."""
     written = program_of(problem, graph)
-    found: list[Template] = []
-    if isinstance(written, Program) and (written.products or isinstance(loops.nests_of(problem, graph), Refusal)):
-        found.append(template(problem, target, written, name="program"))
+    found = programs_of(problem, graph, target, written)
+    return answer(graph, written, [template(problem, target, programs) for programs in found])
+
+
+def programs_of(
+    problem: Problem,
+    graph: Graph,
+    target: Target,
+    written: Program | Refusal,
+    *,
+    dtypes: frozenset[str] = SINGLE,
+    foreign: frozenset[str] = frozenset(),
+    readers: dict[str, Read] = READERS,
+    nest_readers: dict[str, Read] = loops.READERS,
+) -> list[Programs]:
+    """Returns the graph as it is, where it needs several parts, and each rewritten version.
+
+    Args:
+        problem: what is computed.
+        graph: how.
+        target: where, for the rules that depend on it.
+        written: what program_of made of the graph.
+        dtypes: as for program_of, like the next two.
+        foreign: operators of other experts.
+        readers: of what loop nests do in a program.
+        nest_readers: of what the loop expert does with the whole graph.
+    """
+    found: list[Programs] = []
+    if isinstance(written, Program) and (
+        written.products or written.foreign or isinstance(loops.nests_of(problem, graph, nest_readers), Refusal)
+    ):
+        found.append(Programs("program", written))
+    # Only kernels of our own can wait for a witness.
+    guard = written if isinstance(written, Program) and not written.foreign else None
     for version in rewritten(problem, graph, target):
-        made = program_of(problem, version.graph, held=frozenset(version.witnesses))
-        if isinstance(made, Program):
-            fallback = written if version.finite else None
-            if version.finite and not isinstance(written, Program):
-                continue
+        held = frozenset(version.witnesses)
+        made = program_of(problem, version.graph, held=held, dtypes=dtypes, foreign=foreign, readers=readers)
+        if isinstance(made, Program) and (guard or not version.finite):
             name = "guarded rewrite" if version.finite else "rewrite"
-            found.append(template(problem, target, made, name=name, version=version, fallback=fallback))  # type: ignore[arg-type]
+            found.append(Programs(name, made, version, guard if version.finite else None))
+    return found
+
+
+def answer(graph: Graph, written: Program | Refusal, found: list[Template]) -> Answer:
+    """Returns the templates, or why there are none where that is news."""
     if found:
         return tuple(found)
     # Without products the loop expert has said the same already.
@@ -134,27 +196,18 @@ def program_of(
     return Program(partition, tuple(parts))
 
 
-def template(
-    problem: Problem,
-    target: Target,
-    main: Program,
-    *,
-    name: str,
-    version: Rewritten | None = None,
-    fallback: Program | None = None,
-) -> Template:
+def template(problem: Problem, target: Target, programs: Programs) -> Template:
     """Returns the template of a program."""
-    identity = digest(problem)
-    shown = main.kernels or (fallback.kernels if fallback else [])
+    shown = programs.kernels
     space = space_of(problem, shown, target) if shown else Space(parameters=bare_parameters(target))
-    if main.products or (fallback and fallback.products):
+    if programs.products:
         space = Space(parameters=space.parameters + parameters(target))
 
     @cache
     def emit(point: Point) -> Candidate | Failure:
-        return candidate(problem, identity, target, (main, fallback), point, name=name, version=version)
+        return candidate(problem, target, programs, point)
 
-    return Template(name=name, space=space, emit=emit)
+    return Template(name=programs.name, space=space, emit=emit)
 
 
 def bare_parameters(target: Target) -> tuple[Parameter, ...]:
@@ -164,19 +217,50 @@ def bare_parameters(target: Target) -> tuple[Parameter, ...]:
 
 
 @dataclass
-class Source:
-    """A candidate in the making."""
+class Parts:
+    """What steps have in common, whatever they are written in: a candidate in the making."""
 
     problem: Problem
+    round_bytes: int
+    """Workspaces are multiples of this."""
     functions: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
     """Bytes of each workspace."""
     tables: dict[str, t.Table] = field(default_factory=dict)
+    maps: list[TensorMap] = field(default_factory=list)
 
     def need(self, name: str, size_bytes: int) -> None:
         """Makes room for a workspace, which steps one after the other may share."""
-        self.sizes[name] = max(self.sizes.get(name, 0), -(-max(size_bytes, 1) // 64) * 64)
+        size_bytes = -(-max(size_bytes, 1) // self.round_bytes) * self.round_bytes
+        self.sizes[name] = max(self.sizes.get(name, 0), size_bytes)
+
+    def candidate(
+        self, programs: Programs, point: Point, *, name: str, language: str, sources: tuple[SourceFile, ...]
+    ) -> Candidate:
+        """Returns the candidate of the steps so far, with the workspaces that they use."""
+        used = {b.name for step in self.steps for b in step.arguments if b.kind == "workspace"}
+        used |= {m.of for m in self.maps}
+        version = programs.version
+        return Candidate(
+            problem=digest(self.problem),
+            language=language,
+            sources=sources,
+            plan=LaunchPlan(
+                steps=tuple(self.steps),
+                workspaces=tuple(Workspace(name=n, size_bytes=size) for n, size in self.sizes.items() if n in used),
+                tensor_maps=tuple(self.maps),
+            ),
+            author="expert",
+            template=name,
+            point=point,
+            rewrites=version.rules if version else (),
+            independent=version.independent if version else (),
+        )
+
+
+class Source(Parts):
+    """A candidate of C++ in the making."""
 
     def add(self, program: Program, settings: Settings, blocks: Blocks | None) -> None:
         """Adds a program's steps."""
@@ -223,48 +307,23 @@ def size_of(spec: TensorSpec) -> int:
     return elements * loops.SIZES[buffer_type(spec.dtype)]
 
 
-def candidate(
-    problem: Problem,
-    identity: str,
-    target: Target,
-    programs: tuple[Program, Program | None],
-    point: Point,
-    *,
-    name: str,
-    version: Rewritten | None,
-) -> Candidate:
+def candidate(problem: Problem, target: Target, programs: Programs, point: Point) -> Candidate:
     """Returns the candidate of one point."""
     given = dict(point)
     # A program of products alone has no choices of loops; a program of loops alone none of products.
     settings = settings_of((*DEFAULTS, *point))
     blocks = blocks_of(given, target) if "tile" in given else None
-    source = Source(problem)
-    main, fallback = programs
-    source.add(main, settings, blocks)
-    steps = source.steps
-    if fallback is not None:
-        assert version is not None
-        first = len(steps)
-        source.add(fallback, settings, blocks)
-        steps = [guarded(source, first, version, main, threads=int(given["threads"]))]
-    about = f"// Rewritten by: {', '.join(version.rules)}.\n" if version else ""
-    header = loops.header(problem, settings) + '#include "gemm.hpp"\n' + about
+    source = Source(problem, 64)
+    source.add(programs.main, settings, blocks)
+    if programs.fallback is not None:
+        assert programs.version is not None
+        first = len(source.steps)
+        source.add(programs.fallback, settings, blocks)
+        source.steps = [guarded(source, first, programs.version, programs.main, threads=int(given["threads"]))]
+    header = loops.header(problem, settings) + '#include "gemm.hpp"\n' + programs.about
     text = "\n".join([header, *map(loops.table, source.tables.values()), *source.functions])
-    used = {b.name for step in steps for b in step.arguments if b.kind == "workspace"}
-    return Candidate(
-        problem=identity,
-        language="cpp",
-        sources=(SourceFile(path="kernel.cpp", text=text), simd_header(), gemm_header()),
-        plan=LaunchPlan(
-            steps=tuple(steps),
-            workspaces=tuple(Workspace(name=n, size_bytes=size) for n, size in source.sizes.items() if n in used),
-        ),
-        author="expert",
-        template=name,
-        point=point,
-        rewrites=version.rules if version else (),
-        independent=version.independent if version else (),
-    )
+    sources = (SourceFile(path="kernel.cpp", text=text), simd_header(), gemm_header())
+    return source.candidate(programs, point, name=programs.name, language="cpp", sources=sources)
 
 
 DEFAULTS: Point = (("vector_bytes", 32), ("unroll", 4), ("prefetch", 0), ("dynamic", False))

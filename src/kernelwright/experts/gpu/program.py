@@ -19,8 +19,7 @@ from importlib import import_module
 from math import prod
 from pathlib import Path
 
-from kernelwright.experts import EXPERTS, loops
-from kernelwright.experts import tensors as t
+from kernelwright.experts import EXPERTS
 from kernelwright.experts.chain import Unsupported
 from kernelwright.experts.gpu import cuda, vendors
 from kernelwright.experts.gpu.kernel import SIZES, Settings
@@ -29,18 +28,17 @@ from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
 from kernelwright.experts.gpu.products import SUMS_BUFFER, Method, Printer, method_of, parameters
 from kernelwright.experts.partition import PRODUCTS, Foreign
 from kernelwright.experts.products import Product, Windows
-from kernelwright.experts.program import Program, program_of
+from kernelwright.experts.program import Parts, Program, Programs, answer, program_of, programs_of
 from kernelwright.experts.protocol import Answer, Expert
 from kernelwright.experts.read_products import INSIDE
 from kernelwright.experts.recurrence import opened
 from kernelwright.graph import Graph
-from kernelwright.rewrites import Rewritten, rewritten
+from kernelwright.rewrites import Rewritten
 from kernelwright.types import (
     Binding,
     Candidate,
     Failure,
     Launch,
-    LaunchPlan,
     Parameter,
     Point,
     Problem,
@@ -50,9 +48,6 @@ from kernelwright.types import (
     Step,
     Target,
     Template,
-    TensorMap,
-    Workspace,
-    digest,
     replace,
 )
 
@@ -74,34 +69,16 @@ def propose(problem: Problem, graph: Graph, target: Target) -> Answer:
     written = program_of(problem, graph, dtypes=DTYPES, foreign=foreign, readers=READERS)
     if isinstance(written, Program) and (refused := missing(written, target)):
         return refused
-    found: list[Template] = []
-    if isinstance(written, Program) and (
-        written.products or written.foreign or isinstance(loops.nests_of(problem, graph, cuda.READERS), Refusal)
-    ):
-        found.append(template(problem, target, written, name="cuda-program"))
-    for version in rewritten(problem, graph, target):
-        held = frozenset(version.witnesses)
-        made = program_of(
-            problem, version.graph, held=held, dtypes=DTYPES, foreign=foreign, readers=READERS
-        )  # fmt: skip
-        if isinstance(made, Program) and (not version.finite or is_guard(written)):
-            fallback = written if version.finite and isinstance(written, Program) else None
-            name = "cuda-guarded rewrite" if version.finite else "cuda-rewrite"
-            found.append(template(problem, target, made, name=name, version=version, fallback=fallback))
-    if found:
-        return tuple(found)
-    # Without products the loop expert has said the same already.
-    return written if isinstance(written, Refusal) and any(node.op in PRODUCTS for node in graph.nodes) else None
+    found = programs_of(
+        problem, graph, target, written,
+        dtypes=DTYPES, foreign=foreign, readers=READERS, nest_readers=cuda.READERS,
+    )  # fmt: skip
+    return answer(graph, written, [template(problem, target, programs) for programs in found])
 
 
 def is_foreign(op: str) -> bool:
     """Returns whether an operator is neither a product nor something that loop nests can do."""
     return op not in PRODUCTS and ".".join(op.split(".")[:2]) not in READERS
-
-
-def is_guard(written: Program | Refusal) -> bool:
-    """Returns whether a program can wait for a flag: kernels of our own all can."""
-    return isinstance(written, Program) and not written.foreign
 
 
 def missing(written: Program, target: Target) -> Refusal | None:
@@ -129,66 +106,44 @@ def foreign_candidate(problem: Problem, graph: Graph, target: Target) -> Candida
     return None
 
 
-def template(
-    problem: Problem,
-    target: Target,
-    main: Program,
-    *,
-    name: str,
-    version: Rewritten | None = None,
-    fallback: Program | None = None,
-) -> Template:
+def template(problem: Problem, target: Target, programs: Programs) -> Template:
     """Returns the template of a program."""
-    identity = digest(problem)
-    kernels = main.kernels or (fallback.kernels if fallback else [])
-    choices = cuda.space_of(kernels).parameters if kernels else ()
-    products = main.products + (fallback.products if fallback else [])
-    dtypes = {dtype_of(problem, (main, fallback), product) for product in products}
-    if products:
-        windows = any(isinstance(p.right, Windows) and not p.right.transposed for p in products)
+    choices = cuda.space_of(programs.kernels).parameters if programs.kernels else ()
+    dtypes = {dtype_of(problem, programs, product) for product in programs.products}
+    if dtypes:
+        windows = any(isinstance(p.right, Windows) and not p.right.transposed for p in programs.products)
         makers = ("own", "library", *(("tuned library",) if windows else ()))
         makers += ("generated", "generated 2") if dtypes & set(HALVES) else ()
-        choices += (Parameter(name="products", values=makers), *parameters(products, dtypes))
+        choices += (Parameter(name="products", values=makers), *parameters(programs.products, dtypes))
 
     @cache
     def emit(point: Point) -> Candidate | Failure:
-        return candidate(problem, identity, target, (main, fallback), point, name=name, version=version)
+        return candidate(problem, target, programs, point)
 
-    return Template(name=name, space=Space(parameters=choices), emit=emit)
+    return Template(name=f"cuda-{programs.name}", space=Space(parameters=choices), emit=emit)
 
 
-def dtype_of(problem: Problem, programs: tuple[Program, Program | None], product: Product) -> str:
+def dtype_of(problem: Problem, programs: Programs, product: Product) -> str:
     """Returns the dtype of a product's operands."""
     found = {spec.name: spec.dtype for spec in problem.arguments}
-    for program in programs:
+    for program in (programs.main, programs.fallback):
         found |= {s.name: s.dtype for s in program.partition.buffers.values()} if program else {}
     return found[product.left.base]
 
 
-@dataclass
-class Source:
-    """A candidate in the making."""
+@dataclass(kw_only=True)
+class Source(Parts):
+    """A candidate of CUDA C++ in the making."""
 
-    problem: Problem
     target: Target
     settings: Settings
     method: Method | None
     makers: str
     """Who makes the products."""
-    functions: list[str] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    sizes: dict[str, int] = field(default_factory=dict)
-    """Bytes of each workspace."""
-    tables: dict[str, t.Table] = field(default_factory=dict)
-    maps: list[TensorMap] = field(default_factory=list)
     numbered: int = 0
     """Kernels so far."""
     known: dict[str, list[str]] = field(default_factory=dict)
     """Kernels by their text without names of buffers."""
-
-    def need(self, name: str, size_bytes: int) -> None:
-        """Makes room for a workspace, which steps one after the other may share."""
-        self.sizes[name] = max(self.sizes.get(name, 0), -(-max(size_bytes, 1) // 256) * 256)
 
     def add(self, program: Program, *, flag: str = "") -> None:
         """Adds a program's steps; with a flag, they do nothing where it is zero."""
@@ -287,50 +242,25 @@ def plain(text: str, kernels: list[str], names: list[str]) -> str:
     return WORD.sub(lambda found: words.get(found[0], found[0]), text)
 
 
-def candidate(
-    problem: Problem,
-    identity: str,
-    target: Target,
-    programs: tuple[Program, Program | None],
-    point: Point,
-    *,
-    name: str,
-    version: Rewritten | None,
-) -> Candidate | Failure:
+def candidate(problem: Problem, target: Target, programs: Programs, point: Point) -> Candidate | Failure:
     """Returns the candidate of one point."""
     given = {**dict(LOOP_DEFAULTS), **dict(point)}
     method = method_of(given) if "tile" in given else None
     settings = cuda.settings_of(tuple(given.items()))
-    source = Source(problem, target, settings, method, str(given.get("products", "own")))
-    main, fallback = programs
+    makers = str(given.get("products", "own"))
+    source = Source(problem, 256, target=target, settings=settings, method=method, makers=makers)
     try:
-        source.add(main)
-        if fallback is not None:
-            assert version is not None
-            source.look(main, version)
-            source.add(fallback, flag=FLAG)
+        source.add(programs.main)
+        if programs.fallback is not None:
+            assert programs.version is not None
+            source.look(programs.main, programs.version)
+            source.add(programs.fallback, flag=FLAG)
     except Unsupported as fault:
         return Failure(stage="emit", kind="program", message=str(fault))
-    about = f"// Rewritten by: {', '.join(version.rules)}.\n" if version else ""
-    header = cuda.header(problem, settings) + '#include "product.cuh"\n' + about
+    header = cuda.header(problem, settings) + '#include "product.cuh"\n' + programs.about
     text = "\n".join([header, *map(cuda.table, source.tables.values()), *source.functions])
-    used = {b.name for step in source.steps for b in step.arguments if b.kind == "workspace"}
-    used |= {m.of for m in source.maps}
-    return Candidate(
-        problem=identity,
-        language="cuda",
-        sources=(SourceFile(path="kernel.cu", text=text), cuda.device_header(), product_header()),
-        plan=LaunchPlan(
-            steps=tuple(source.steps),
-            workspaces=tuple(Workspace(name=n, size_bytes=size) for n, size in source.sizes.items() if n in used),
-            tensor_maps=tuple(source.maps),
-        ),
-        author="expert",
-        template=name,
-        point=point,
-        rewrites=version.rules if version else (),
-        independent=version.independent if version else (),
-    )
+    sources = (SourceFile(path="kernel.cu", text=text), cuda.device_header(), product_header())
+    return source.candidate(programs, point, name=f"cuda-{programs.name}", language="cuda", sources=sources)
 
 
 @cache
