@@ -403,3 +403,14 @@ def test_moments_of_columns_read_every_element_once() -> None:
     assert not isinstance(kernels, Refusal)
     readers = [loops for boxes in kernels for loops in boxes if "in0" in buffers_of([loops])[0]]
     assert len(readers) == 1
+
+
+def test_one_source_comes_of_one_graph_each_time() -> None:
+    case = traced(lambda x: (x.mean(0), x.var(0), x.sum(0), x.amax(0)), normal(512, 65))
+    emitted = set()
+    for _ in range(8):
+        template = templates(case.problem, case.graph, target=TARGET).templates[0]
+        made = template.emit(template.space.default())
+        assert isinstance(made, Candidate)
+        emitted.add("\n".join(file.text for file in made.sources))
+    assert len(emitted) == 1

@@ -81,7 +81,7 @@ class Evaluator:
     """The variables that a fold of this kernel depends on."""
     stored: dict[t.Tensor, t.Source]
     """Tensors that earlier kernels store."""
-    used: set[t.Tensor] = field(default_factory=set)
+    used: dict[t.Tensor, None] = field(default_factory=dict)
     """The stored tensors that were read."""
     tables: dict[str, t.Table] = field(default_factory=dict)
     """The literal tensors that were read."""
@@ -105,7 +105,7 @@ class Evaluator:
     def compute(self, tensor: t.Tensor, index: Index) -> Expression:
         """Returns the expression of one element that was not asked for before."""
         if tensor in self.stored and tensor not in self.inside:
-            self.used.add(tensor)
+            self.used[tensor] = None
             tensor = self.stored[tensor]
         match tensor:
             case t.Source():

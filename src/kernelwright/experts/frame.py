@@ -111,7 +111,7 @@ class Loops:
     reduced: frozenset[Variable]
     segments: list[Segment]
     tables: dict[str, t.Table]
-    used: set[t.Tensor]
+    used: dict[t.Tensor, None]
 
 
 def lower(kernel: Kernel, stored: dict[t.Tensor, t.Source]) -> list[Loops]:
@@ -186,7 +186,7 @@ def attempt(
     ends = [last.low, *cuts, last.high]
     segments: list[Segment] = []
     tables: dict[str, t.Table] = {}
-    used: set[t.Tensor] = set()
+    used: dict[t.Tensor, None] = {}
     for low, high in pairwise(ends):
         part = variables if not cuts else [*variables[:-1], last.part(low, high)]
         marks = {v for v in reduced if v in part} | ({part[-1]} if last in reduced else set())

@@ -243,7 +243,7 @@ class _Cutter:
                 outputs.append((ref, spec))
                 self.done.add(spec.name)
         homes = {name_of(ref): spec.name for ref, spec in outputs if ref.name in own}
-        wanted |= {Ref(name=name): None for name in own & self.held}
+        wanted |= {Ref(name=name): None for name in sorted(own & self.held)}
         outputs += [(ref, self._buffer(ref)) for ref in wanted if name_of(ref) not in homes]
         if outputs:
             self.partition.parts.append(self._part(nodes, outputs))

@@ -243,7 +243,7 @@ def finish(plan: Schedule) -> list[list[Loops]]:
     lowered: list[list[Loops]] = [[] for _ in plan.kernels]
     for number in range(len(plan.kernels) - 1, -1, -1):
         lowered[number] = lower(plan.kernels[number], plan.elsewhere(plan.kernels[number]))
-        for tensor in {tensor for loops in lowered[number] for tensor in loops.used}:
+        for tensor in dict.fromkeys(tensor for loops in lowered[number] for tensor in loops.used):
             owner, target = plan.owner[tensor], plan.workspace(tensor)
             if owner >= number:
                 raise StoreNeeded(tensor)
