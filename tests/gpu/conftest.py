@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,10 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_device_for_each_worker() -> None:
-    """Where pytest runs in several processes, each takes one of the machine's GPUs in turn."""
+    """Where pytest runs in several processes, each takes one of the machine's GPUs, and those on one take turns."""
     number = re.search(r"\d+$", os.environ.get("PYTEST_XDIST_WORKER", ""))
     if number and (devices := environment.visible_devices()):
-        os.environ["CUDA_VISIBLE_DEVICES"] = devices[int(number[0]) % len(devices)]
+        device = os.environ["CUDA_VISIBLE_DEVICES"] = devices[int(number[0]) % len(devices)]
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "alone")
+        os.environ[environment.TURNS] = str(Path(tempfile.gettempdir(), f"kernelwright-turns-{run}", device))
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,8 @@ def test_honest_python_passes(file: PythonFile, judges: Judges, policy: Policy) 
 @pytest.mark.parametrize("file", CHEATS, ids=lambda f: f.path.stem)
 def test_a_cheat_does_not_pass(file: PythonFile, judges: Judges, policy: Policy) -> None:
     if deadline := file.said("CALL DEADLINE"):
-        policy = replace(policy, call_deadline_s=float(deadline))
+        # The first call is made several times before it is captured, within the time that loading has.
+        policy = replace(policy, call_deadline_s=float(deadline), deadline_s=30.0)
     assert not record_of(file, judges, policy).passed
 
 

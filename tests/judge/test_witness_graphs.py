@@ -233,6 +233,7 @@ def test_direct_calls_are_recorded_with_the_walls_time(stand: Stand, recorder: R
     assert [size for *_, size in recorder.rows] == list(MARKS)
     stamps = stand.memory.stamps[:3]
     assert told["clock_ns"] == stamps[2, 1] - stamps[0, 0] > 0
+    assert told["method"].startswith("called directly")
 
 
 def test_without_a_recorder_the_block_runs_all_the_same(stand: Stand, recorder: Recorded) -> None:

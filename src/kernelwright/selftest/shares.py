@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 from kernelwright import environment
@@ -35,16 +37,20 @@ def in_shares(
         return [judge(*arguments, (0, 1), tell)]
     shares = [(i, workers) for i in range(workers)]
     found = []
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = [pool.submit(_judge_apart, judge, arguments, share) for share in shares]
+    with (
+        tempfile.TemporaryDirectory(prefix="kernelwright-turns-") as turns,
+        ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+        waiting = [pool.submit(_judge_apart, judge, arguments, share, turns) for share in shares]
         for share, done in zip(shares, waiting, strict=True):
             found.append(done.result())
             tell(f"share {share[0] + 1} of {workers} is judged")
     return found
 
 
-def _judge_apart(judge: Callable[..., T], arguments: tuple[object, ...], share: Share) -> T:
-    """Judges a share on the GPU whose turn it is: what starts from here sees no other."""
+def _judge_apart(judge: Callable[..., T], arguments: tuple[object, ...], share: Share, turns: str) -> T:
+    """Judges a share on the GPU whose turn it is: what starts from here sees no other. Shares on one GPU take turns."""
     if devices := environment.visible_devices():
-        os.environ["CUDA_VISIBLE_DEVICES"] = devices[share[0] % len(devices)]
+        device = os.environ["CUDA_VISIBLE_DEVICES"] = devices[share[0] % len(devices)]
+        os.environ[environment.TURNS] = str(Path(turns, device))
     return judge(*arguments, share, lambda _: None)

@@ -197,7 +197,7 @@ class Accelerator:
         return results, starts, ends
 
     def recorded(self, go: Callable[[], object], marks: Sequence[int]) -> dict[str, Any]:
-        """Runs a block; returns what the device ran for it between copies of so many bytes, and the block's time."""
+        """Runs a block; returns what the device ran for it between copies of so many bytes, its time, and `method`."""
         sides = [_empty((2, size), dtype=torch.uint8, device=self.device) for size in marks]
         _synchronize()
         why = self._recorder.start()
@@ -208,7 +208,7 @@ class Accelerator:
             self._marks = []
             _synchronize()
             told = self._recorder.stop() if not why else {"why": why}
-        return {**told, "clock_ns": self._clock_ns}
+        return {**told, "clock_ns": self._clock_ns, "method": self.method}
 
     def _mark(self, which: int) -> None:
         if self._marks:

@@ -33,6 +33,7 @@ from kernelwright.types import KILLED, Failure, SourceFile, Stage
 
 STAGES: tuple[Stage, ...] = ("load", "run")
 EMPTY_BLOCKS, TRIAL_BLOCKS, TRIAL_CALLS = 15, 9, 16
+NO_GRAD = " under no_grad"
 OPEN_DEADLINE_S = 60.0
 SPIN_NS = 1_000_000
 """Processor time of threads that still spin after parallel regions."""
@@ -161,7 +162,7 @@ class Witness:
             if stopped.failure.kind != "exception" or self._confined.ended:
                 raise
             self._result("allow gradients")
-            self.method += " under no_grad"
+            self.method += NO_GRAD
             self.run((0,))
 
     def renew(self) -> None:
@@ -227,6 +228,8 @@ class Witness:
         self._stop()
         self._tired = True
         self._check(findings)
+        if isinstance(told, dict) and (said := told.get("method")):
+            self.method = f"{said!s:.300}{NO_GRAD * self.method.endswith(NO_GRAD)}"
         return told
 
     def extra_us(self) -> float:
