@@ -37,6 +37,7 @@ from kernelwright.types import Artifact, Candidate, Failure, Launch, LaunchPlan,
 
 TESTED = "1.7."
 """The versions of cuda.tile whose private parts (several kernels in one module, finding tileiras) are known here."""
+TOOLKIT = ("CUDA_HOME", "CUDA_PATH")
 BYTECODE, REMARKS = "kernel.tileirbc", "remarks.yaml"
 Wanted = dict[Signature, tuple[str, Any]]
 """(symbol, kernel) by what was asked for."""
@@ -186,6 +187,9 @@ def _assemble(folder: Path, gpu_code: str, opt_level: int) -> subprocess.Complet
         warnings.simplefilter("ignore")  # mismatched packages are told by the failure
         compiler = private._find_compiler_bin()
     environment = {**os.environ, "LD_LIBRARY_PATH": compiler.ld_path, "PATH": compiler.bin_path}
+    if not compiler.pass_cuda_home_var:
+        # tileiras takes the toolkit's libnvvm where it is told of one, and fails with one that is older than itself.
+        environment = {name: text for name, text in environment.items() if name not in TOOLKIT}
     command = [compiler.path, str(folder / BYTECODE), "-o", str(folder / author_code.CUBIN), "--gpu-name", gpu_code,
                f"-O{opt_level}", "--lineinfo", "--remark-format=yaml", "--remarks=all",
                f"--remarks-output-file={folder / REMARKS}"]  # fmt: skip
