@@ -6,7 +6,7 @@
 Each kernel stands in the page with what the judge said and with what it is, the dishonest ones too. After that
 `optimize` runs with the recordings as its model (--evolve). There are many more rows than in the built-ins, so
 that a GPU is filled: the numbers that say so are replaced, in kernels as in references; --built-in leaves both as they
-are. What is done is kept in --work: a call that was cut off goes on, and says 3 until all is done. By hand:
+are. What is done is kept beside the page: a call that was cut off goes on, and says 3 until all is done. By hand:
 `kernelwright optimize softmax --device cuda --model replay/examples/recordings/gpu/softmax_cuda.jsonl`, then
 `kernelwright replay kernelwright-out/softmax`.
 """
@@ -287,9 +287,9 @@ def main() -> int:
     end = time.monotonic() + given.seconds
     FOLDER.mkdir(parents=True, exist_ok=True)
     target = languages.detect_device_target()
-    done = FOLDER / f"done{'-built-in' if given.built_in else ''}.json"
+    done = given.results.with_name(f"{given.results.stem}{'-built-in' if given.built_in else ''}.json")
     known = json.loads(done.read_text()) if done.exists() else {"rows": {}, "evolutions": {}}
-    command = f"python benchmarks/authored_gpu.py {' '.join(sys.argv[1:])}".strip()
+    command = f"python benchmarks/authored_gpu.py{' --built-in' if given.built_in else ''} --seconds {given.seconds:g}"
     tools = ", ".join(f"{tool} {version}" for tool, version in target.toolchain)
     head = f"Made by `{command}` on {datetime.now(UTC):%Y-%m-%d}.\n\n{target.device}, {target.architecture}; {tools}.\n"
 
