@@ -239,7 +239,7 @@ def row_of(result: Result, template: str, copy: dict[str, float]) -> Row:
             "hardest": _plain(hardest),
             "times_us": {m.contender: m.median_us for m in outcome.measurements if m.mode == "cold"},
             "method": ours.method,
-            "point": str(result.best.options) if result.best else "",
+            "point": dict(result.best.point) if result.best else {},
             "notes": list(outcome.notes),
             "of_copy": _share_of_copy(outcome, result.problem, ours.median_us, copy),
         }
