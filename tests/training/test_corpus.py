@@ -43,7 +43,7 @@ MEASURE = replace(SCREEN, name="measure", rounds=20)
 
 
 class Judge:
-    """Lets pass what was not broken on purpose; wider vectors are faster, one schedule unbelievably so."""
+    """Lets pass what was not broken on purpose; what loads ahead is unbelievably fast."""
 
     judged: ClassVar[list[tuple[str, str]]] = []
 
@@ -70,7 +70,7 @@ class Judge:
             assert candidate.problem == digest(self.problem)
             self.judged.append((candidate.author, policy.name))
             bug = candidate.author.startswith("augmented") and candidate.author != "augmented: names"
-            speed = 5.0 if dict(candidate.point).get("unroll") == 8 else 1.5
+            speed = 5.0 if dict(candidate.point).get("prefetch") else 1.5
             compared = Comparison(baseline="eager", speedup=speed, low=0.9 * speed, high=1.1 * speed)
             verdict = Verdict(checks=(Check(name="accuracy", passed=not bug, evidence="off by 3"),))
             outcome = Judgement(verdict=verdict, comparisons=() if bug else (compared,), noise=0.01)
