@@ -78,9 +78,9 @@ class Sessions:
         return self._judge
 
     def record(self, kernel: Kernel) -> Record:
-        """Returns a kernel's record; every other kernel of its problem is judged with it."""
+        """Returns a kernel's record; every other kernel of its folder and problem is judged with it."""
         if kernel.path not in self._records:
-            self.judge_all([k for k in kernels("cheats") + kernels("honest") if k.problem == kernel.problem])
+            self.judge_all([k for k in kernels(kernel.path.parent.name) if k.problem == kernel.problem])
         return self._records[kernel.path]
 
     def judge_all(self, batch: list[Kernel]) -> list[Record]:

@@ -24,6 +24,7 @@ from kernelwright.types import Failure, Judgement, Record, value
 
 FOUL_CHECKS = (
     "timed outputs", "later outputs", "calls", "floor", "structure", "environment", "threads", "processes",
+    "span",
 )  # fmt: skip
 """Checks that hold for every honest kernel, right or wrong: the answer was other when it was timed, or the time cannot
 be that of the work."""
