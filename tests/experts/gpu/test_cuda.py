@@ -95,3 +95,13 @@ def test_compiles_without_spills(architecture: str, names: tuple[str, ...]) -> N
     for name, resources in tile_cases.compiled(cuda, names, architecture).items():
         assert all(kernel.spill_bytes == 0 for kernel in resources), name
         assert all(kernel.registers > 0 for kernel in resources), name
+
+
+def test_approximations_are_a_choice_where_the_hardware_has_some() -> None:
+    spaces = {name: template_of(traced(CASES[name][0], *CASES[name][1])) for name in ("softmax", "layer_norm")}
+    assert {n for n, t in spaces.items() if "math" in {p.name for p in t.space.parameters}} == {"softmax"}
+    template = spaces["softmax"]
+    for math, said in (("exact", False), ("fast", True)):
+        made = template.emit(tuple((n, math if n == "math" else v) for n, v in template.space.default()))
+        assert isinstance(made, Candidate)
+        assert ("#define KW_FAST" in made.sources[0].text.split('#include "device.cuh"')[0]) is said

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kernelwright.experts import tensors as t
 from kernelwright.experts.frame import Loops
-from kernelwright.experts.gpu.kernel import SIZES, Settings, Writer
+from kernelwright.experts.gpu.kernel import SIZES, Settings, Writer, below_roots
 from kernelwright.experts.gpu.printer import BINDINGS, BUFFERS, buffer_name
 from kernelwright.experts.loops import READERS as LOOP_READERS
 from kernelwright.experts.loops import Pieces, buffers_of, nests_of
@@ -44,6 +44,8 @@ from kernelwright.types import (
 
 READERS = {**LOOP_READERS, **WINDOWS}
 INT_LIMIT = 1 << 31
+APPROXIMATED = ("exp", "log", "log2", "sigmoid")
+"""Operations of which the hardware has an approximation; whether that is near enough, the judge says."""
 LONG_ROW = 1 << 13
 """Elements of a row from which on large blocks come first (H200, docs/log.md)."""
 
@@ -80,6 +82,8 @@ def space_of(kernels: list[list[Loops]]) -> Space:
     if folding:
         parameters.append(Parameter(name="group", values=(0, 32, 64, 128, 256, 512, 1024)))
         parameters.append(Parameter(name="keep", values=(True, False)))
+    if any(e.op in APPROXIMATED for loops in every for segment in loops.segments for e in below_roots(segment)):
+        parameters.append(Parameter(name="math", values=("exact", "fast")))
     return Space(parameters=tuple(parameters))
 
 
@@ -98,6 +102,7 @@ def settings_of(point: Point) -> Settings:
         unroll=int(given["unroll"]),
         group=int(given.get("group", 0)),
         keep=bool(given.get("keep", False)),
+        fast=given.get("math") == "fast",
     )
 
 
@@ -165,7 +170,8 @@ def index_type(tensors: tuple[TensorSpec, ...], loops: Loops) -> str:
 def header(problem: Problem, settings: Settings) -> str:
     """Returns the first lines of a source."""
     shapes = ", ".join(f"{s.name} {s.dtype}{list(s.shape)}" for s in problem.arguments)
-    return f'// {problem.name}: {shapes}\n// {settings}\n#include "device.cuh"\n'
+    fast = "#define KW_FAST\n" * settings.fast
+    return f'// {problem.name}: {shapes}\n// {settings}\n{fast}#include "device.cuh"\n'
 
 
 def table(tensor: t.Table) -> str:

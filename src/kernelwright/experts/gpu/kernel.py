@@ -42,6 +42,8 @@ class Settings:
     """Threads that share a row; 0 leaves it to the length of the row."""
     keep: bool
     """Whether rows stay in registers between passes."""
+    fast: bool = False
+    """Whether exponentials and logarithms are the hardware's approximations."""
 
 
 @dataclass(frozen=True)
