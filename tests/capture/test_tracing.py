@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import signal
 
 import pytest
@@ -26,6 +27,27 @@ def test_a_long_loop_is_given_up_and_the_process_goes_on(monkeypatch: pytest.Mon
     monkeypatch.setattr(tracing, "DEADLINE_S", 60.0)
     graph = tracing.trace(torch.nn.ReLU(), (torch.ones(2),), inputs=["x"], state={})
     assert [node.op for node in graph.nodes] == ["aten.relu.default"]
+
+
+class Deaf(torch.nn.Module):
+    """Loses what is raised in it first, as finalisers do."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with contextlib.suppress(BaseException):
+            for _ in range(100_000):
+                x = torch.tanh(x) + 1
+        for _ in range(10_000):
+            x = torch.tanh(x) + 1
+        return x
+
+
+def test_a_deadline_that_is_lost_once_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracing.trace(torch.nn.ReLU(), (torch.ones(2),), inputs=["x"], state={})
+    monkeypatch.setattr(tracing, "DEADLINE_S", 0.5)
+    monkeypatch.setattr(tracing, "AGAIN_S", 0.5)
+    with pytest.raises(tracing.Untraceable, match=r"longer than 0\.5 s"):
+        tracing.trace(Deaf(), (torch.ones(2),), inputs=["x"], state={})
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 class Everything(torch.nn.Module):

@@ -85,6 +85,7 @@ MOST_STEPS = 32
 """Of an LSTM or GRU that is unrolled."""
 DEADLINE_S = 60.0
 """Export unrolls loops; a recurrent network over hundreds of steps would take minutes and help no expert."""
+AGAIN_S = 2.0
 
 
 class Untraceable(Exception):
@@ -186,16 +187,20 @@ class _Late(BaseException):
 
 @contextlib.contextmanager
 def _deadline(seconds: float) -> Iterator[None]:
-    """Raises `_Late` inside the block when it takes longer; main thread only."""
+    """Raises `_Late` inside the block when it takes longer, again and again: what is raised in a finaliser or in a
+    callback of C++ is lost. Main thread only."""
+    over = False
 
     def late(_signal: int, _frame: object) -> None:
-        raise _Late
+        if not over:
+            raise _Late
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
     try:
         yield
     finally:
+        over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
