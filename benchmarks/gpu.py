@@ -435,9 +435,7 @@ def in_processes(words: list[str], given: argparse.Namespace) -> int:
     running = []
     for number in range(given.workers):
         device = devices[number % len(devices)]
-        variables = {
-            "CUDA_VISIBLE_DEVICES": device,
-            environment.TURNS: str((given.out / "turns" / device).resolve()),
+        variables = environment.sharing(device, given.out.resolve() / "turns") | {
             environment.DEVICE_BYTES: str(memory),
             "KERNELWRIGHT_THREADS": str(threads),
         }

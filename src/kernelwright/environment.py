@@ -60,6 +60,11 @@ def turns() -> Path | None:
     return Path(given) if given else None
 
 
+def sharing(device: str, folder: Path) -> dict[str, str]:
+    """Returns the variables of a process that judges on one GPU in turns with others, whose files lie in a folder."""
+    return {"CUDA_VISIBLE_DEVICES": device, TURNS: str(folder / device)}
+
+
 def device_bytes() -> int | None:
     """Returns how much device memory this process may use, None for all there is."""
     given = os.environ.get(DEVICE_BYTES, "")

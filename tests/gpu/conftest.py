@@ -27,9 +27,8 @@ def one_device_for_each_worker() -> None:
     """Where pytest runs in several processes, each takes one of the machine's GPUs, and those on one take turns."""
     number = re.search(r"\d+$", os.environ.get("PYTEST_XDIST_WORKER", ""))
     if number and (devices := environment.visible_devices()):
-        device = os.environ["CUDA_VISIBLE_DEVICES"] = devices[int(number[0]) % len(devices)]
-        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "alone")
-        os.environ[environment.TURNS] = str(Path(tempfile.gettempdir(), f"kernelwright-turns-{run}", device))
+        turns = Path(tempfile.gettempdir(), f"kernelwright-turns-{os.environ.get('PYTEST_XDIST_TESTRUNUID', 'alone')}")
+        os.environ.update(environment.sharing(devices[int(number[0]) % len(devices)], turns))
 
 
 @pytest.fixture(scope="session")

@@ -80,11 +80,7 @@ class Places:
     def taken(self, problem: Problem) -> Iterator[partial[Judge]]:
         """Waits for room and gives what makes judges there."""
         with self.devices.taken(need_bytes(problem)) as (device, size):
-            variables = {
-                "CUDA_VISIBLE_DEVICES": device,
-                environment.TURNS: str(self.folder / "turns" / device),
-                environment.DEVICE_BYTES: str(size),
-            }
+            variables = environment.sharing(device, self.folder / "turns") | {environment.DEVICE_BYTES: str(size)}
             yield partial(Judge, variables=variables)
 
 

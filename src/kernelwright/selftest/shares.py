@@ -51,6 +51,5 @@ def in_shares(
 def _judge_apart(judge: Callable[..., T], arguments: tuple[object, ...], share: Share, turns: str) -> T:
     """Judges a share on the GPU whose turn it is: what starts from here sees no other. Shares on one GPU take turns."""
     if devices := environment.visible_devices():
-        device = os.environ["CUDA_VISIBLE_DEVICES"] = devices[share[0] % len(devices)]
-        os.environ[environment.TURNS] = str(Path(turns, device))
+        os.environ.update(environment.sharing(devices[share[0] % len(devices)], Path(turns)))
     return judge(*arguments, share, lambda _: None)
